@@ -112,6 +112,8 @@ PriceOption = Annotated[
         check="kcurate.models.prices:parse_price",
     ),
 ]
+MAX_USD = Option("Models: spend at most this many USD in this run.", metavar="X", min=0)
+MaxUsdOption = Annotated[float | None, MAX_USD]
 # The longest answer of a model behind an API, thinking included.
 MAX_TOKENS = 32_000
 # What a model with tools may use of them before it hands in an answer.

@@ -17,6 +17,7 @@ from kcurate.core.options import (
     EffortOption,
     JobsOption,
     MaxTokensOption,
+    MaxUsdOption,
     Option,
     RayOption,
     TimeoutOption,
@@ -97,9 +98,7 @@ class DeoptConfig:
         Literal["plain", "sqd"],
         Option("Models: how to choose the next attempt; sqd works through techniques in stages."),
     ] = "plain"
-    max_usd: Annotated[
-        float | None, Option("Models: spend at most this much in this run.", metavar="X", min=0)
-    ] = None
+    max_usd: MaxUsdOption = None
     price: Annotated[
         str | None,
         Option("Models: price in USD per million tokens.  [default: the built-in table]", metavar="IN,OUT"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import (
     MAX_TOKENS,
+    MAX_USD,
     Argument,
     EffortOption,
     GpuOption,
@@ -52,9 +53,7 @@ class DraftConfig:
             metavar="NAME",
         ),
     ] = None
-    max_usd: Annotated[
-        float | None, Option("Spend at most this much.", "--budget-usd --max-usd", "X", min=0)
-    ] = None
+    max_usd: Annotated[float | None, replace(MAX_USD, flags="--max-usd --budget-usd")] = None
     price: PriceOption = None
     max_tokens: MaxTokensOption = MAX_TOKENS
     effort: EffortOption = None

@@ -15,6 +15,7 @@ from kcurate.core.options import (
     EffortOption,
     GpuOption,
     JobsOption,
+    MaxUsdOption,
     Option,
     PriceOption,
     TimeoutOption,
@@ -130,9 +131,7 @@ class EvalConfig:
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     batch: Annotated[int, Option("Prompts at a time.", "--batch-size", "N", min=1)] = 64
     concurrency: Annotated[int, Option("Models: concurrent requests.", metavar="N", min=1, max=256)] = 8
-    max_usd: Annotated[float | None, Option("An API's budget; the command stops before it.", metavar="X")] = (
-        None
-    )
+    max_usd: MaxUsdOption = None
     price: PriceOption = None
     timeout_s: TimeoutOption = None
     backend: BackendOption = "auto"

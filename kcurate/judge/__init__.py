@@ -18,7 +18,8 @@
 | `at_bench` | trials at a bench size |
 | `counted_runs` | both sides on the emulator, compiled to count what they do |
 | `explained` | an upper bound on a side's GPU time, from the work that it was counted to do |
-| `made_slow` | whether a slow side that a rule or a model made is slow on purpose, from evidence |
+| `made_slow` | evidence on whether a slow side that a rule or a model wrote is slow on purpose |
+| `made_slow_limits` | the limits of such a side: of code, threads, shared memory, times |
 | `needless` | which part of a slow side is needless |
 | `peeks` | random parts of outputs, copied to the host by the driver |
 | `timing_job` | the timed trials of a bench size |

@@ -20,7 +20,7 @@ from kcurate.judge import peeks
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
-from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, accumulated, disturbing
+from kcurate.judge.reference_runs import CHANGED_INPUTS, REPLY_SLACK_BYTES, WIDE, accumulated, disturbing
 from kcurate.judge.trials import Trial, bench_trials
 from kcurate.judge.verifying import SALT_BITS, RunReply, Verification
 from kcurate.judge.workers.protocol import Blob
@@ -243,7 +243,7 @@ class BenchRuns:
         names = [name for name in accumulated(self._problem, trial.sizes) if name in differing]
         if not names:
             return
-        with disturbing("wide"):
+        with disturbing(WIDE):
             self._reference.call(Run(trial.slot, self.v.salts(1), known.fingerprint, "wide"))
             lenient = wide.lenient(trial.sizes)
             bounds = {name: known.bound(lenient, name, strict=False) for name in names}
@@ -304,7 +304,7 @@ class BenchRuns:
 
     def spoiled(self, trial: Trial, change: str) -> Spoiling | None:
         """What the reference makes of spoiled inputs, beside what it makes of the trial's own (`Spoil`)."""
-        with disturbing("again"):
+        with disturbing(CHANGED_INPUTS):
             known = self.known.get(trial.slot) or self._plain(trial)
             slot = f"{trial.slot}-{change}"
             spoiled = replace(trial, slot=slot, variation=f"{trial.variation}/{change}")

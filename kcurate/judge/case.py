@@ -86,8 +86,8 @@ class Case:
         """Record checks that the candidate passed; each name once."""
         self.checks += [check for check in checks if check not in self.checks]
 
-    def read_again(self, environment: Environment) -> None:
-        """Replace the environment by one that was just read; details that were added stay."""
+    def replace_environment(self, environment: Environment) -> None:
+        """Take a newer reading of the environment; details that were added stay."""
         details = {**self.environment.details, **environment.details}
         self.environment = replace(environment, details=details)
 

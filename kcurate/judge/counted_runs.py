@@ -3,7 +3,7 @@
 At every test size, and at the bench size with a few blocks of each launch, since a side may be slow there
 alone. It runs beside a judgement on a GPU too, where a C++ compiler is installed. There is no evidence where
 the emulator cannot run a side; nothing is concluded from that. Not covered: what the counts mean
-(`kcurate.judge.made_slow`), counting (`kcurate/backends/emulator/runtime/counting.h`).
+(`kcurate.judge.made_slow_limits`), counting (`kcurate/backends/emulator/runtime/counting.h`).
 """
 
 from __future__ import annotations

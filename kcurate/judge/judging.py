@@ -1,8 +1,9 @@
-"""`judge()`: the stages of one judgement, in the order of `records.Outcome`; the first that fails ends it.
+"""`judge()`: the stages of one judgement, from static checks to timing; the first that fails ends it.
 
 The process that calls `judge()` checks, compares and decides. It never loads a candidate's code and never
-opens a device; workers compile, run and time. Not covered: the rules of each stage (`admission`, `verifying`,
-`timing.decision`), many candidates at once (`kcurate.judge.referees.batch`).
+opens a device; workers compile, run and time. `Judge._decide` and the methods that it calls run the stages in
+order, each under its name in the verdict's `stages_s`. Not covered: the rules of each stage (`admission`,
+`verifying`, `timing.decision`), many candidates at once (`kcurate.judge.referees.batch`).
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ Binaries = Mapping[SideName, Compiled]
 class JudgeConfig:
     """How to judge. `seed` None: a fresh secret seed per candidate; set it only in tests.
 
-    `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
-    variant of a slow side that was made, beside the built-in pairs. `counted`: count what such a side does
-    even where no times are taken, so that no speedup is claimed. `orders`: of the threads, beside the usual
-    ones, in which the emulator runs both sides; fewer where that takes long. `vouched`: verdict keys of
-    candidates whose every text the caller has just made from what kcurate ships, such as by rules; like
-    shipped pairs, they share run workers.
+    `torch`: run a PyTorch reference, as trusted code. `workspace`: where to look for naive variants of the
+    suite of a slow side that a rule or a model wrote, beside the built-in pairs. `counted`: count the work of
+    such a side even if nothing is timed, so that no speedup is claimed. `orders`: how many further thread
+    orders the emulator tries on both sides; fewer where that takes long. `vouched`: verdict keys of
+    candidates that the caller itself has just derived from shipped texts, such as by rules; like shipped
+    pairs, they share run workers.
     """
 
     backend: str = "emulator"
@@ -78,8 +79,8 @@ def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
     Raises:
         MissingDependencyError: this machine lacks the compiler or the GPU.
     """
-    with contextlib.closing(Judge(config or JudgeConfig())) as one:
-        return one.judge(candidate)
+    with contextlib.closing(Judge(config or JudgeConfig())) as warm_judge:
+        return warm_judge.judge(candidate)
 
 
 def reference_side(candidate: Candidate) -> SideName:
@@ -110,7 +111,7 @@ class Judge:
             )
             self._environment = self.pool.environment
             self._lock = GpuLock(lock_name(self._environment))
-            self._again = GpuLock(f"{lock_name(self._environment)}-again")  # one is repeated at a time
+            self._retry_lock = GpuLock(f"{lock_name(self._environment)}-again")  # one retry at a time
             arch = {"arch": self.pool.arch} if self.pool.arch else {}
             self._compilers = compiling.CompileWorkers(
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
@@ -118,7 +119,7 @@ class Judge:
             self.controls = negative_controls.Controls()
             self._made_slow = MadeSlow(config.workspace)
             self._calibration: calibration.Calibration | None = None
-            self._failing: set[tuple[str, str]] = set()
+            self._failed_runs: set[tuple[str, str]] = set()  # key of a reference, kind of an extra run of it
         except BaseException:
             self._nursery.close()
             raise
@@ -140,7 +141,7 @@ class Judge:
         self._made_slow.close()
         self._nursery.close()
         self._lock.close()
-        self._again.close()
+        self._retry_lock.close()
 
     @property
     def usable(self) -> bool:
@@ -158,7 +159,7 @@ class Judge:
         for _ in range(ATTEMPTS - 1):
             if ruling.unexplained:
                 self.pool.start_afresh()  # memory may have been short, or a worker not as empty as it seemed
-                with self._again.exclusive():
+                with self._retry_lock.exclusive():
                     ruling = self._attempt(case := Case(candidate, key, self._environment))
         ruling = self._made_slow.admit_minimal(case, ruling, self.judge, self.config.counted)
         for lock in (self._lock, self.pool.lock) if self.config.backend == "cuda" else ():
@@ -170,7 +171,9 @@ class Judge:
         try:
             return self._decide(case)
         except StartOver as failed:
-            self._failing.add((store.side_key(case.candidate, reference_side(case.candidate)), failed.what))
+            self._failed_runs.add(
+                (store.side_key(case.candidate, reference_side(case.candidate)), failed.what)
+            )
             text = f"the reference failed in a run of ours ({failed.what})"
             return Ruling(Outcome.HARNESS_ERROR, text, unexplained=True)
         except Ruling as early:
@@ -229,7 +232,7 @@ class Judge:
     def _run(self, case: Case, sides: Sides, compiled: Binaries, seed: int) -> Ruling:
         candidate, reference = case.candidate, reference_side(case.candidate)
         wide = None
-        if self._spared(case, "wide"):
+        if self._survives(case, reference_runs.WIDE):
             with case.stage("compile"):
                 wide = reference_runs.wide_reference(self._compilers, candidate, reference, timed=self._timed)
         with case.stage("load"):
@@ -240,9 +243,9 @@ class Judge:
             case.passed("wide_reference")
         return ruling
 
-    def _spared(self, case: Case, what: str) -> bool:
-        """Whether the reference has survived such runs of ours so far."""
-        return (store.side_key(case.candidate, reference_side(case.candidate)), what) not in self._failing
+    def _survives(self, case: Case, what: str) -> bool:
+        """Whether the reference has not failed in extra runs of this kind so far."""
+        return (store.side_key(case.candidate, reference_side(case.candidate)), what) not in self._failed_runs
 
     def _load(self, case: Case, sides: Sides, compiled: Binaries, wide: WideReference | None) -> None:
         if self._timed:
@@ -252,31 +255,14 @@ class Judge:
                 on_both_sides(lambda side: self.pool.load_helpers(sides[side]))
             on_both_sides(lambda side: sides[side].load(case.candidate, compiled[side]))
             if wide is not None:
-                with reference_runs.disturbing("wide"):
+                with reference_runs.disturbing(reference_runs.WIDE):
                     sides[reference_side(case.candidate)].load(case.candidate, wide.compiled, "wide")
 
     def _verify_and_time(
         self, case: Case, sides: Sides, compiled: Binaries, verification: verifying.Verification
     ) -> Ruling:
-        timed, problem = self._timed, verification.problem
-        with case.stage("verify"):
-            verification.run()
-        spared = partial(self._spared, case)
-        again = negative_controls.rerunning(case, verification, spared) if spared("again") else None
-        with case.stage("controls"):
-            self.controls.admit(case, verification, again)
-            if not timed and again is not None:
-                spoil = negative_controls.spoiling(problem, verification.expected, again, verification.exact)
-                tried = trials.largest(problem, verification.tried)
-                self.controls.admit_tolerance(case, verification, tried, spoil)
-        if not timed and self.config.counted:
-            with case.stage("made_slow"):
-                self._made_slow.admit_counts(case)
-        if self.config.backend == "emulator" and self.config.orders:
-            examine_orders(verification, self._compilers, self.config.orders)
-        if self.config.sanitize:
-            sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
-        if not timed:
+        self._verify(case, compiled, verification)
+        if not self._timed:
             why = "timing is off" if self.config.backend == "cuda" else "the emulator is not timed"
             in_triton = any(getattr(case.candidate, side).language == "triton" for side in SIDES)
             if self.config.backend != "cuda" and in_triton:
@@ -284,23 +270,7 @@ class Judge:
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
         if same_binary.same(case.candidate, compiled):
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
-        with case.stage("calibrate"):
-            calibrated = self.calibrate()
-        job = self._prepare(case, verification)
-        with case.stage("environment"):
-            case.read_again(sides["fast"].environment())
-        with case.stage("time"):
-            ruling = time_case(case, sides, job, calibrated, self._lock)
-
-        def time_size(size: BenchSize, prepare: Callable[..., TimingJob]) -> SizeTiming:
-            on_both_sides(lambda side: sides[side].call(Drop()))
-            job = prepare(case, verification, size)
-            return time_other_size(size.name, sides, job, calibrated, self._lock)
-
-        for size in problem.sizes.others:
-            case.sizes.append(time_size(size, self._prepare))
-        with case.stage("made_slow"):
-            self._made_slow.admit_times(case, ruling, lambda size: time_size(size, self._timed_job))
+        ruling = self._time(case, sides, verification)
         ours = case.candidate.origin.trust == "ours"
         if ruling.outcome is Outcome.CONFIRMED and not ours and not self.config.sanitize:
             sanitizer.examine_case(
@@ -311,6 +281,49 @@ class Judge:
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})
         return ruling
 
+    def _verify(self, case: Case, compiled: Binaries, verification: verifying.Verification) -> None:
+        """All that takes no times: trials, negative controls, counted work, thread orders, sanitizer."""
+        problem, survives = verification.problem, partial(self._survives, case)
+        with case.stage("verify"):
+            verification.run()
+        rerun = None
+        if survives(reference_runs.CHANGED_INPUTS):
+            rerun = negative_controls.rerunning(case, verification, survives)
+        with case.stage("controls"):
+            self.controls.admit(case, verification, rerun)
+            if not self._timed and rerun is not None:
+                spoil = negative_controls.spoiling(problem, verification.expected, rerun, verification.exact)
+                tried = trials.largest(problem, verification.tried)
+                self.controls.admit_tolerance(case, verification, tried, spoil)
+        if not self._timed and self.config.counted:
+            with case.stage("made_slow"):
+                self._made_slow.admit_counts(case)
+        if self.config.backend == "emulator" and self.config.orders:
+            examine_orders(verification, self._compilers, self.config.orders)
+        if self.config.sanitize:
+            sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
+
+    def _time(self, case: Case, sides: Sides, verification: verifying.Verification) -> Ruling:
+        """Time both sides at all bench sizes, and examine a speedup over a slow side that was made."""
+        with case.stage("calibrate"):
+            calibrated = self.calibrate()
+        job = self._prepare(case, verification)
+        with case.stage("environment"):
+            case.replace_environment(sides["fast"].environment())
+        with case.stage("time"):
+            ruling = time_case(case, sides, job, calibrated, self._lock)
+
+        def time_size(size: BenchSize, prepare: Callable[..., TimingJob]) -> SizeTiming:
+            on_both_sides(lambda side: sides[side].call(Drop()))
+            job = prepare(case, verification, size)
+            return time_other_size(size.name, sides, job, calibrated, self._lock)
+
+        for size in verification.problem.sizes.others:
+            case.sizes.append(time_size(size, self._prepare))
+        with case.stage("made_slow"):
+            self._made_slow.admit_times(case, ruling, lambda size: time_size(size, self._timed_job))
+        return ruling
+
     def _prepare(
         self, case: Case, verification: verifying.Verification, size: BenchSize | None = None
     ) -> TimingJob:
@@ -319,7 +332,7 @@ class Judge:
         with case.stage("verify_at_bench"):
             runs.run_structured(size)
         with case.stage("controls"):
-            if self._spared(case, "again"):
+            if self._survives(case, reference_runs.CHANGED_INPUTS):
                 tried = trials.at_bench(verification.problem, verification.seed, size)
                 self.controls.admit_tolerance(case, verification, tried, runs.spoiled)
             runs.forget()
@@ -338,8 +351,8 @@ class Judge:
     def calibrate(self) -> calibration.Calibration:
         """This GPU's calibration: cached, else measured now (seconds, once per GPU and driver)."""
         if self._calibration is None:
-            alone = GpuLock(f"{lock_name(self._environment)}-calibration")
-            with contextlib.closing(alone), alone.exclusive():
+            lock = GpuLock(f"{lock_name(self._environment)}-calibration")
+            with contextlib.closing(lock), lock.exclusive():
                 self._calibration = calibration.load(self._environment)
                 if self._calibration is None:
                     self.pool.compile_helpers(self._compilers)

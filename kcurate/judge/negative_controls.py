@@ -28,7 +28,7 @@ from kcurate.core import store
 from kcurate.judge.agreement import Outputs, differs, identical, in_order, valid_count
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.planted_answers import Planted, planted
-from kcurate.judge.reference_runs import outputs_again
+from kcurate.judge.reference_runs import CHANGED_INPUTS, WITHOUT_INPUT, outputs_of_rerun
 from kcurate.judge.trials import Trial, Tried
 from kcurate.judge.verifying import Verification
 from kcurate.problem.compare import compare
@@ -99,22 +99,22 @@ class Controls:
         case.passed("spoiled_inputs")
 
 
-def rerunning(case: Case, verification: Verification, spared: Callable[[str], bool]) -> Rerun:
+def rerunning(case: Case, verification: Verification, survives: Callable[[str], bool]) -> Rerun:
     """Runs the reference once more at a test size, and records the seeds.
 
-    `spared`: whether the reference has survived runs of a name so far. Those without an input have a name of
-    their own: where one fails, the other controls are still worth their runs.
+    `survives`: whether the reference has not failed in extra runs of a kind so far. Runs without an input are
+    a separate kind: where one fails, the other controls still run.
     """
     proxy = verification.sides[verification.reference]
 
     def rerun(trial: Trial) -> Outputs | None:
         change = trial.variation.partition("/")[2].partition(":")[0]
-        what = "without" if change in ("without", "half") else "again"
-        if not spared(what):
+        what = WITHOUT_INPUT if change in ("without", "half") else CHANGED_INPUTS
+        if not survives(what):
             return None
         if trial.seed not in case.seeds:
             case.seeds.append(trial.seed)
-        return outputs_again(proxy, verification.problem, trial.request, verification.lock.shared, what)
+        return outputs_of_rerun(proxy, verification.problem, trial.request, verification.lock.shared, what)
 
     return rerun
 

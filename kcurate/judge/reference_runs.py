@@ -1,8 +1,8 @@
 """Further runs of a reference, in its own worker; a judgement starts over without those that fail.
 
 `WideReference` is the reference's text compiled again with wider accumulation: its outputs show how much
-the reference itself rounds, and are compared with in its place. `outputs_again` runs the reference as it is,
-on inputs that the negative controls ask for. Not covered: rewriting
+the reference itself rounds, and are compared with in its place. `outputs_of_rerun` runs the reference as it
+is, on inputs that the negative controls ask for. Not covered: rewriting
 (`kcurate.cuda_source.rewrite.double_accumulators`), what is compared with what (`kcurate.judge.verifying`,
 `kcurate.judge.at_bench`).
 """
@@ -53,8 +53,12 @@ def accumulated(problem: Problem, sizes: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(found)
 
 
+# Kinds of extra runs of a reference: with wider accumulation, on changed inputs, without an input.
+WIDE, CHANGED_INPUTS, WITHOUT_INPUT = "wide", "again", "without"
+
+
 class StartOver(Exception):  # noqa: N818 - an event: our own use of a reference made it fail
-    """The reference's worker failed in a run of ours (`what`); the case is judged again without it."""
+    """The reference's worker failed in an extra run (of kind `what`); the case is judged anew without it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -113,10 +117,10 @@ class WideReference:
         return replace(self._problem, buffers=buffers)
 
 
-def outputs_again(
-    proxy: SideProxy, problem: Problem, request: Generate, hold: Hold, what: str = "again"
+def outputs_of_rerun(
+    proxy: SideProxy, problem: Problem, request: Generate, hold: Hold, what: str = CHANGED_INPUTS
 ) -> Outputs | None:
-    """The outputs of one more run (`what`) of a reference in its worker; None if it wrote outside them.
+    """A reference's outputs in one more run of kind `what` in its worker; None if it wrote outside them.
 
     Raises:
         StartOver: it failed, or took too long.
@@ -128,7 +132,7 @@ def outputs_again(
         proxy.wait_for_inputs()
         with hold():
             proxy.ask(Run(request.slot, (secrets.randbits(32) | 1,)))
-            reply = proxy.answer(limit, math.inf if what == "again" else time_limits.WITHOUT_INPUT_S)
+            reply = proxy.answer(limit, math.inf if what == CHANGED_INPUTS else time_limits.WITHOUT_INPUT_S)
         with proxy.untrusted_answer():
             found = arrays_of(problem, reply.blobs, request.sizes, 0, names)
     return None if reply.body.integrity else found

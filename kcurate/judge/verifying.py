@@ -21,7 +21,7 @@ from kcurate.core import time_limits
 from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
+from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WIDE, WideReference, disturbing
 from kcurate.judge.trials import REPEATS, Trial, literal_trials, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
@@ -131,7 +131,7 @@ class Verification:
         """The reference's outputs with wider accumulation; None where the trial is not worth it."""
         if self.wide is None or plain.body.integrity or not self.wide.wanted(trial.sizes):
             return None
-        with disturbing("wide"):
+        with disturbing(WIDE):
             self.sides[self.reference].ask(Run(trial.slot, self.salts(1), text="wide"))
             reply = self.answer(trial, self.reference)
             return self.outputs(trial, self.reference, reply, 0, self.output_names())

@@ -8,6 +8,7 @@ from typing import Annotated
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import (
     JobsOption,
+    MaxUsdOption,
     Option,
     PackOption,
     PriceOption,
@@ -62,8 +63,6 @@ class RatingConfig:
     ] = ""
     samples: Annotated[int, Option("rate: samples per problem.", metavar="N", min=1)] = 4
     limit: Annotated[int, Option("rate: at most this many problems; 0: all.", metavar="N", min=0)] = 0
-    max_usd: Annotated[
-        float | None, Option("rate: an API's budget; the command stops before it.", metavar="X")
-    ] = None
+    max_usd: MaxUsdOption = None
     price: PriceOption = None
     timeout_s: TimeoutOption = None

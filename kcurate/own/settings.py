@@ -15,6 +15,7 @@ from kcurate.core.options import (
     EffortOption,
     LicenceOption,
     MaxTokensOption,
+    MaxUsdOption,
     Option,
     PriceOption,
     TimeoutOption,
@@ -65,9 +66,7 @@ class OptimizeConfig:
     candidates: Annotated[
         int, Option("For a fast side: answers asked for in a round.", metavar="K", min=1)
     ] = 1
-    max_usd: Annotated[float | None, Option("Spend at most this much in this run.", metavar="X", min=0)] = (
-        None
-    )
+    max_usd: MaxUsdOption = None
     price: PriceOption = None
     max_tokens: MaxTokensOption = MAX_TOKENS
     effort: EffortOption = None

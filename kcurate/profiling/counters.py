@@ -1,7 +1,8 @@
-"""The counters of a profile: the metrics of each, and the rule that combines several launches into a side.
+"""The counters of a profile, the metrics of each, and how the values of several launches combine.
 
-Metric names are those of Nsight Compute (Profiling Guide, "Metrics Decoder"). Not covered: the tool's output
-(`kcurate.profiling.ncu`), counting (`kcurate.profiling.profiler`).
+Example: `l2_hit_pct` is 100 times the sum of `lts__t_sectors_lookup_hit.sum` over a side's launches over that
+of `lts__t_sectors.sum`. Metric names are those of Nsight Compute (Profiling Guide, "Metrics Decoder"). Not
+covered: the tool's output (`kcurate.profiling.ncu`), counting (`kcurate.profiling.profiler`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Rule(StrEnum):
 class Counter:
     """One counter: the sum of `metrics` (for a ratio, over the sum of `over`), times `factor`.
 
-    `fallback`: a metric to use instead of `metrics` if the GPU lacks one of them.
+    `text` stands in the prompts of `explained` rows, which other words would change. `fallback`: a metric to
+    use instead of `metrics` if the GPU lacks one of them.
     """
 
     name: str
@@ -56,7 +58,7 @@ class Counter:
 
 
 def _share(name: str) -> str:
-    """The metric for the use of a unit, in percent of the cycles in which its multiprocessor has work."""
+    """The metric for the utilisation of a unit, in percent of the cycles in which its SM has work."""
     return f"{name}.avg.pct_of_peak_sustained_active"
 
 

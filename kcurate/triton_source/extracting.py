@@ -17,7 +17,7 @@ from enum import StrEnum
 from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
-from kcurate.triton_source.library_functions import own_name, with_used
+from kcurate.triton_source.library_functions import replacement, with_callees
 from kcurate.triton_source.module_names import Defined, File, Meaning, Member
 from kcurate.triton_source.module_text import parts_of
 
@@ -183,7 +183,7 @@ class _Module:
 
     def library(self, name: str) -> str:
         """Add a function of our own that stands for one of a library; its name."""
-        for each, text in with_used(name):
+        for each, text in with_callees(name):
             if text not in self._texts:
                 self._texts.append(text)
                 self._names["", each, 0] = each
@@ -265,7 +265,7 @@ class _Names(ast.NodeTransformer):
             meaning, members = self._file.resolve(parts[:count]), parts[count:]
             if meaning is not None:
                 break
-        library = own_name(meaning.name) if isinstance(meaning, Member) else None
+        library = replacement(meaning.name) if isinstance(meaning, Member) else None
         if library is not None:
             text = self._module.library(library)
         elif isinstance(meaning, Member) and meaning.name.startswith("triton."):

@@ -20,7 +20,6 @@ ALIKE = frozenset(
     {
         "gpu",
         "max_tokens",
-        "max_usd",
         "price",
         "private",
         "reward",

@@ -16,7 +16,7 @@ from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary
 from kcurate.judge.checks.lexer import Source
-from kcurate.judge.checks.padded_work import label_leaks
+from kcurate.judge.checks.sham_work import label_leaks
 from kcurate.judge.checks.static import check_source
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Candidate, Outcome, Side

@@ -114,7 +114,10 @@ def test_a_kernel_becomes_a_module_that_stands_alone(tree: tuple[Path, Summary])
     assert not list(refusals(code))
     assert code == (
         "import triton\nimport triton.language as tl\n\n"
-        "\n@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1\n\n\n"
+        "\n@triton.jit\ndef own_tanh(x):\n    x32 = x.to(tl.float32)\n    z = x32 * x32\n"
+        "    near_zero = x32 * (1 + z * (-0.33333144 + z * "
+        "(0.13325879 + z * (-0.0530455 + z * 0.0172415))))\n"
+        "    return tl.where(tl.abs(x32) < 0.5, near_zero, 2 * tl.sigmoid(2 * x32) - 1)\n\n\n"
         "ONE: tl.constexpr = tl.constexpr(1)\n\n\n"
         "@triton.jit\ndef twice(x):\n    return x + x * ONE\n\n\n"
         "@triton.jit\ndef scale(x_ptr, y_ptr, n, eps, BLOCK: tl.constexpr, EVEN: tl.constexpr):\n"

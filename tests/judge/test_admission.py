@@ -33,7 +33,7 @@ def checks(one: Candidate) -> list[str]:
 
 
 @pytest.mark.parametrize("made", ["slow", None])
-def test_a_slow_side_with_padded_work_is_refused(made: SideName | None) -> None:
+def test_a_slow_side_with_sham_work_is_refused(made: SideName | None) -> None:
     with pytest.raises(Ruling, match=r"sham: a product with 0\.0") as found:
         checks(candidate(made, "slow"))
     assert found.value.outcome is Outcome.STATIC_REJECT

@@ -127,7 +127,7 @@ def test_a_reference_that_never_ends_without_an_input_is_still_controlled(
     verdict = one.judge(small.twice("waits", problem, waits, (small.EACH,)))
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
     assert {"controls", "spoiled_inputs"} <= set(verdict.checks)
-    assert {what for _, what in one._failing} == {"without"}
+    assert {what for _, what in one._failed_runs} == {"without"}
 
 
 def test_negative_controls_run_once_per_reference(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

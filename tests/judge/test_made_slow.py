@@ -16,9 +16,9 @@ from timed_rig import TimedJudge
 from kcurate.backends.base import Counts
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
-from kcurate.judge import judging, made_slow, needless
+from kcurate.judge import judging, made_slow, made_slow_limits, needless
 from kcurate.judge.counted_runs import Counted, CountedRuns
-from kcurate.judge.made_slow import above_cap, grew, wasted
+from kcurate.judge.made_slow_limits import above_cap, ratio_grew_too_much, wasted
 from kcurate.judge.needless import Search, Suspect, suspects
 from kcurate.mutate.ablations import Ablation
 from kcurate.records import (
@@ -148,7 +148,7 @@ def test_times_may_grow_as_hardware_explains(
     slow_us: float, fast_us: float, ratio: float, *, refused: bool
 ) -> None:
     test = SizeTiming("test", Outcome.CONFIRMED, slow_us, fast_us)
-    assert (grew(test, speedup(ratio)) is not None) == refused
+    assert (ratio_grew_too_much(test, speedup(ratio)) is not None) == refused
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def judged(rig: TimedJudge, slow_us: float, origin: Origin = MADE) -> Verdict:
 
 
 def test_an_honest_made_slow_side_is_confirmed(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
+    monkeypatch.setattr(made_slow_limits, "explained_us", lambda counts, registers: 600.0)
     verdict = judged(rig, 230.0)
     assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
     assert {"counted_work", "explained", "minimal"} <= set(verdict.checks)
@@ -243,7 +243,7 @@ def test_an_honest_made_slow_side_is_confirmed(rig: TimedJudge, monkeypatch: pyt
 def test_a_time_that_no_difference_of_counts_explains_is_padded(
     rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
+    monkeypatch.setattr(made_slow_limits, "explained_us", lambda counts, registers: 600.0)
     verdict = judged(rig, 600.0)
     assert (verdict.outcome, verdict.side) == (Outcome.PADDED, "slow")
     assert "beside the fast side, which takes 60 us" in verdict.detail

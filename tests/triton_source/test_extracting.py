@@ -44,7 +44,7 @@ def fused(x, y, out, B: tl.constexpr):
     whole = i - 4
     tl.store(out + 2 * B + 8 + i, triton_helpers.div_floor_integer(whole, 3).to(tl.float32))
     tl.store(out + 3 * B + 8 + i, triton_helpers.remainder_integer(whole, 3).to(tl.float32))
-    tl.store(out + 4 * B + 8 + i, libdevice.tanh(b) + tl_math.exp(libdevice.fast_logf(tl_math.abs(b) + 1)))
+    tl.store(out + 4 * B + 8 + i, libdevice.tanh(b) * tl_math.exp(libdevice.fast_logf(tl_math.abs(b) + 1)))
 """
 )
 RUN = """
@@ -52,13 +52,13 @@ import importlib.util, sys, numpy as np, torch
 spec = importlib.util.spec_from_file_location("module", sys.argv[1])
 module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
 x = torch.tensor([3., 9., 9., 1., -2., float("nan"), 0., 5.])
-y = torch.tensor([4., 8., float("nan"), 1., 0., 1., -7., 2.])
+y = torch.tensor([4., 8., float("nan"), 1., 0., 1e-4, -7., -0.4])
 out = torch.zeros(48); module.fused[(1,)](x, y, out, 8)
 a, b, got = x.numpy(), y.numpy(), out.numpy()
 rows = a.reshape(2, 4)
 whole = np.arange(8) - 4
 want = [np.maximum(a, b), np.minimum(a, b), rows.max(1), rows.argmax(1), rows.mean(1), rows.var(1),
-        whole // 3, whole % 3, np.tanh(b) + np.abs(b) + 1]
+        whole // 3, whole % 3, np.tanh(b) * (np.abs(b) + 1)]
 np.testing.assert_allclose(got, np.concatenate(want), rtol=1e-5)
 """
 

@@ -1,8 +1,8 @@
-"""`#if` expressions, evaluated as the C++ standard says ([cpp.cond]) and, where it leaves room, as g++ does.
+"""Evaluates `#if` expressions by the C++ standard ([cpp.cond]) and, where that leaves a choice, as g++ does.
 
-Integers are signed or unsigned, have 64 bits, and wrap. A name that no macro defines is 0. What has no value
-(a syntax error, a float, a division by zero that is reached) raises. Not covered: what system headers define,
-since they are not read. The best known of their names raise (`INT_MAX`), the others are 0.
+Integers are signed or unsigned, have 64 bits, and wrap: `#if -1 > 0u` holds. A name that no macro defines is
+0. A syntax error, a float, or a division by zero that is evaluated raises. Not covered: macros of system
+headers, which are not read: the best-known names raise (`INT_MAX`), others are 0.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ _INTEGER = re.compile(
 _SUFFIX = re.compile(rb"(?:[uU](?:ll?|LL?|[zZ])?|(?:ll?|LL?|[zZ])[uU]?)?")
 _BASES = {"x": 16, "b": 2, "o": 8, "d": 10}
 _CHARACTER = re.compile(rb"(u8|[uUL])?'(.+)'", re.DOTALL)
-_UNIT = re.compile(r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<hex>[\da-fA-F]+)|(?P<named>[abefnrtv\\'\"?]))|[^\\]")
-_NAMED = dict(zip("abefnrtv\\'\"?", b"\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))
-# What headers define that are not read: to take such a name for 0 would be a guess.
-_ELSEWHERE = re.compile(
+_CODE_UNIT = re.compile(
+    r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<hex>[\da-fA-F]+)|(?P<named>[abefnrtv\\'\"?]))|[^\\]"
+)
+_ESCAPES = dict(zip("abefnrtv\\'\"?", b"\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))
+# Macros of headers that are not read. Their values are unknown, so 0 would be a guess.
+_HEADER_MACROS = re.compile(
     rb"(?:[SU]?CHAR|U?SHRT|U?INT\d*|U?L?LONG|U?INTPTR|U?INTMAX|SIZE|PTRDIFF|RAND)_(?:MAX|MIN)|CHAR_BIT|"
     rb"__(?:BYTE_ORDER|LITTLE_ENDIAN|BIG_ENDIAN|GLIBC__|GLIBC_MINOR__)|"
     rb"(?:CUB|CUDNN|CUBLAS|CUSPARSE|CUFFT|NCCL|NPP|THRUST)_(?:MAJOR|VER|VERSION)\w*"
 )
 BITS = 64
-MAX_DEPTH = 150
-MAX_DIGITS = 200
+# Of parentheses and unary operators.
+MAX_NESTING = 150
+MAX_LITERAL_BYTES = 200
 
 
 class _Value(NamedTuple):
@@ -40,58 +43,63 @@ class _Value(NamedTuple):
     unsigned: bool = False
 
 
-# By how tightly they bind; all group from the left but `?`.
-_LEVELS = (
+# Operators, loosest binding first; all but `?` are left-associative.
+_PRECEDENCE = (
     b",", b"?", b"||", b"&&", b"|", b"^", b"&", b"== !=", b"< > <= >=", b"<< >>", b"+ -", b"* / %",
 )  # fmt: skip
-_RANKS = {sign: rank for rank, signs in enumerate(_LEVELS) for sign in signs.split()}
-_COMPARED: Mapping[bytes, Callable[[int, int], bool]] = {
+_RANKS = {operator_text: rank for rank, texts in enumerate(_PRECEDENCE) for operator_text in texts.split()}
+_COMPARISONS: Mapping[bytes, Callable[[int, int], bool]] = {
     b"==": operator.eq, b"!=": operator.ne, b"<": operator.lt, b">": operator.gt, b"<=": operator.le,
     b">=": operator.ge,
 }  # fmt: skip
-_COMPUTED: Mapping[bytes, Callable[[int, int], int]] = {
+_ARITHMETIC: Mapping[bytes, Callable[[int, int], int]] = {
     b"+": operator.add, b"-": operator.sub, b"*": operator.mul, b"&": operator.and_, b"|": operator.or_,
     b"^": operator.xor,
 }  # fmt: skip
 
 
-def _fit(number: int, unsigned: bool, bits: int = BITS) -> _Value:
-    """A number as an integer of so many bits has it."""
+def _wrap(number: int, unsigned: bool, bits: int = BITS) -> _Value:
+    """A number wrapped to an integer of `bits` bits, sign-extended unless `unsigned`."""
     number &= (1 << bits) - 1
     return _Value(number - (1 << bits) if not unsigned and number >> (bits - 1) else number, unsigned)
 
 
-def _binary(sign: bytes, a: _Value, b: _Value, dead: bool) -> _Value:
-    """`a sign b`; where nothing is evaluated (`dead`) only the type counts."""
+def _binary(sign: bytes, a: _Value, b: _Value, skipped: bool) -> _Value:
+    """The value of `a sign b`; `skipped`: by short-circuit evaluation, so that only its type matters."""
     if sign == b",":
         return b
     if sign in (b"&&", b"||"):
         return _Value(int(bool(a.number and b.number if sign == b"&&" else a.number or b.number)))
     if sign in (b"<<", b">>"):  # a negative count shifts the other way, as in g++
         count = b.number if sign == b"<<" else -b.number
-        return _fit(a.number << min(count, BITS) if count > 0 else a.number >> min(-count, BITS), a.unsigned)
+        return _wrap(a.number << min(count, BITS) if count > 0 else a.number >> min(-count, BITS), a.unsigned)
     unsigned = a.unsigned or b.unsigned
-    x, y = _fit(a.number, unsigned).number, _fit(b.number, unsigned).number
-    if sign in _COMPARED:
-        return _Value(int(_COMPARED[sign](x, y)))
-    if sign in _COMPUTED:
-        return _fit(_COMPUTED[sign](x, y), unsigned)
+    x, y = _wrap(a.number, unsigned).number, _wrap(b.number, unsigned).number
+    if sign in _COMPARISONS:
+        return _Value(int(_COMPARISONS[sign](x, y)))
+    if sign in _ARITHMETIC:
+        return _wrap(_ARITHMETIC[sign](x, y), unsigned)
     if y == 0:
-        if dead:
+        if skipped:
             return _Value(0, unsigned)
         raise UnevaluatedError("division by zero")
     quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-    return _fit(quotient if sign == b"/" else x - quotient * y, unsigned)
+    return _wrap(quotient if sign == b"/" else x - quotient * y, unsigned)
 
 
 def _integer(token: bytes) -> _Value:
     match = _INTEGER.match(token)
     suffix = token[match.end() :] if match else b"?"
-    if match is None or match.lastgroup is None or not _SUFFIX.fullmatch(suffix) or len(token) > MAX_DIGITS:
+    if (
+        match is None
+        or match.lastgroup is None
+        or not _SUFFIX.fullmatch(suffix)
+        or len(token) > MAX_LITERAL_BYTES
+    ):
         raise UnevaluatedError(f"not an integer: {_shown(token)}")
     number = int(match[match.lastgroup].replace(b"'", b""), _BASES[match.lastgroup])
-    # Too large for any type is an error of the standard; g++ warns and drops what is in front.
-    return _fit(number, b"u" in suffix.lower() or 1 << (BITS - 1) <= number < 1 << BITS)
+    # The standard makes a literal over 64 bits an error; g++ warns and drops the upper bits.
+    return _wrap(number, b"u" in suffix.lower() or 1 << (BITS - 1) <= number < 1 << BITS)
 
 
 def _character(token: bytes) -> _Value:
@@ -100,16 +108,16 @@ def _character(token: bytes) -> _Value:
         raise UnevaluatedError(f"not an integer: {_shown(token)}")
     wide = {b"u": 16, b"U": 32, b"L": 32}.get(match[1])
     text = match[2].decode("utf-8" if wide else "latin-1", "replace")
-    units = list(_UNIT.finditer(text))
+    units = list(_CODE_UNIT.finditer(text))
     if sum(len(unit[0]) for unit in units) < len(text) or (match[1] and len(units) > 1):
         raise UnevaluatedError(f"not a character that is understood: {_shown(token)}")
     number = 0
     for unit in units:
         code = int(unit["octal"], 8) if unit["octal"] else int(unit["hex"], 16) if unit["hex"] else None
         if code is None:
-            code = _NAMED[unit["named"]] if unit["named"] else ord(unit[0])
+            code = _ESCAPES[unit["named"]] if unit["named"] else ord(unit[0])
         number = number << 8 | (code if wide else code & 0xFF)
-    return _fit(number, match[1] in (b"u", b"U"), wide or (8 if len(units) == 1 else 32))
+    return _wrap(number, match[1] in (b"u", b"U"), wide or (8 if len(units) == 1 else 32))
 
 
 def _shown(token: bytes) -> str:
@@ -130,39 +138,40 @@ class _Parser:
         self.at += 1
         return token
 
-    def expression(self, least: int, dead: bool) -> _Value:
-        """An expression of operators that bind at least so tightly."""
-        value = self.unary(dead)
-        while (rank := _RANKS.get(self.peek(), -1)) >= least:
+    def expression(self, min_rank: int, skipped: bool) -> _Value:
+        """An expression whose binary operators have at least this rank."""
+        value = self.unary(skipped)
+        while (rank := _RANKS.get(self.peek(), -1)) >= min_rank:
             sign, holds = self.take(), bool(value.number)
             if sign == b"?":
-                yes = self.expression(0, dead or not holds)
+                yes = self.expression(0, skipped or not holds)
                 self.take(b":")
-                no = self.expression(rank, dead or holds)
-                value = _fit((yes if holds else no).number, yes.unsigned or no.unsigned)
+                no = self.expression(rank, skipped or holds)
+                value = _wrap((yes if holds else no).number, yes.unsigned or no.unsigned)
             else:
-                skipped = holds if sign == b"||" else not holds and sign == b"&&"
-                value = _binary(sign, value, self.expression(rank + 1, dead or skipped), dead)
+                short_circuit = holds if sign == b"||" else not holds and sign == b"&&"
+                right = self.expression(rank + 1, skipped or short_circuit)
+                value = _binary(sign, value, right, skipped)
         return value
 
-    def unary(self, dead: bool) -> _Value:
+    def unary(self, skipped: bool) -> _Value:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > MAX_NESTING:
             raise UnevaluatedError("nested too deeply")
         token = self.take()
         if token == b"(":
-            value = self.expression(0, dead)
+            value = self.expression(0, skipped)
             self.take(b")")
         elif token in (b"!", b"-", b"+", b"~"):
-            value = self.unary(dead)
+            value = self.unary(skipped)
             if token == b"!":
                 value = _Value(int(not value.number))
             elif token != b"+":
-                value = _fit(-value.number if token == b"-" else ~value.number, value.unsigned)
+                value = _wrap(-value.number if token == b"-" else ~value.number, value.unsigned)
         elif token[:1].isdigit() or token[:1] == b".":
             value = _integer(token)
         elif IDENTIFIER.fullmatch(token):
-            if _ELSEWHERE.fullmatch(token) and not dead:
+            if _HEADER_MACROS.fullmatch(token) and not skipped:
                 raise UnevaluatedError(f"{_shown(token)} comes from a header that is not read")
             value = _Value(int(token == b"true"))
         else:
@@ -172,13 +181,13 @@ class _Parser:
 
 
 def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) -> bool:
-    """Whether `#if expression` holds; comments are gone from it already.
+    """Whether `#if expression` holds. `expression` has no comments.
 
     Raises:
-        UnevaluatedError: it has no value, or none that can be known here.
+        UnevaluatedError: it has no value, or depends on a header that is not read.
     """
     parser = _Parser(expanded(expression, macros, has_header))
-    value = parser.expression(0, dead=False)
+    value = parser.expression(0, skipped=False)
     parser.take(b"")
     return bool(value.number)
 
@@ -187,7 +196,7 @@ def number(expression: bytes) -> int | None:
     """The value of an integer expression without names, or None."""
     try:
         parser = _Parser(expanded(expression, {}))
-        value = parser.expression(0, dead=False).number
+        value = parser.expression(0, skipped=False).number
         parser.take(b"")
     except UnevaluatedError:
         return None

@@ -1,7 +1,11 @@
-"""What a kernel does with each pointer parameter: reads, writes, atomics, from its syntax tree and callees.
+"""Whether a kernel reads, writes or atomically updates the memory behind each pointer parameter.
 
-Pointers are followed through local pointers, references, casts and device functions. A pointer passed to a
-function that the code does not contain counts as read and written. Not covered: how far an index goes.
+Pointers are followed through local pointers, references, casts and device functions: with
+`float *row = out + i; row[0] += 1;`, `out` is read and written. A pointer passed to a function that the code
+does not contain counts as read and written. Not covered: index ranges.
+
+Throughout, `is_element` tells an lvalue in that memory (`out[i]`, `*out`, a `float &` bound to it) from a
+pointer into it: only using the element is an access.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.declarations import Setting
 from kcurate.cuda_source.semantics.pointer_paths import cast_type
 
-MAX_DEPTH = 6
+MAX_CALL_DEPTH = 6
 _READ_ONLY_CALLS = re.compile(
     r"__ld\w*|tex\w+|printf|assert|isnan|isinf|sizeof|__isGlobal|min|max|fmin\w*|fmax\w*"
 )
@@ -26,7 +30,10 @@ _BRACKETS = frozenset(("parenthesized_expression", "condition_clause", "cast_exp
 
 @dataclass(frozen=True)
 class Usage:
-    """What a kernel does with the memory behind a pointer; `first` is the kind of its first access."""
+    """Accesses to the memory behind a pointer. `unknown`: by a function that the code does not contain.
+
+    `first`: "read" or "write", the first access; empty without one.
+    """
 
     read: bool = False
     written: bool = False
@@ -46,82 +53,81 @@ class Usage:
 
 _READ = Usage(read=True, first="read")
 _WRITE = Usage(written=True, first="write")
-_BOTH = Usage(True, True, first="read")
+_READ_WRITE = Usage(True, True, first="read")
 
 
 def usage(code: Code, function: Function, name: str) -> Usage:
-    """What a function does with the memory behind its parameter `name`."""
-    return _Reader(code).parameter(function, name, False, 0)
+    """How a function accesses the memory behind its parameter `name`."""
+    return _AccessFinder(code).parameter(function, name, is_element=False, depth=0)
 
 
-class _Reader:
+class _AccessFinder:
     def __init__(self, code: Code) -> None:
         self.code = code
         self.functions = {function.name: function for function in reversed(code.functions)}
 
-    def parameter(self, function: Function, name: str, element: bool, depth: int) -> Usage:
-        """What is done with a pointer parameter (with `element`: a reference to what it points to)."""
+    def parameter(self, function: Function, name: str, is_element: bool, depth: int) -> Usage:
+        """Accesses through a parameter and its aliases; `depth`: calls between the kernel and `function`."""
         accesses: list[tuple[int, Usage]] = []
-        queue: list[tuple[str, Setting | None, bool]] = [(name, None, element)]
-        for pointer, declared, refers in queue:
+        queue: list[tuple[str, Setting | None, bool]] = [(name, None, is_element)]
+        for pointer, declared, is_element in queue:
             for node in self.code.uses(pointer, function):
                 if self.code.declared(pointer, node.start_byte) != declared:
                     continue
-                part, alias = self._access(node, refers, depth)
-                accesses.append((_when(node), part))
+                access, alias = self._access(node, is_element, depth)
+                accesses.append((_when(node), access))
                 if alias is not None:
                     target = self.code.of(alias)
-                    meant = self.code.declared(target, alias.start_byte)
-                    known = any(pointer_seen[:2] == (target, meant) for pointer_seen in queue)
-                    if not known:
-                        queue.append((target, meant, meant is not None and meant.type[-1:] == "&"))
-        return reduce(or_, (part for _, part in sorted(accesses, key=itemgetter(0))), Usage())
+                    declaration = self.code.declared(target, alias.start_byte)
+                    if all(queued[:2] != (target, declaration) for queued in queue):
+                        is_reference = declaration is not None and declaration.type[-1:] == "&"
+                        queue.append((target, declaration, is_reference))
+        return reduce(or_, (access for _, access in sorted(accesses, key=itemgetter(0))), Usage())
 
-    def _access(self, node: Node, reached: bool, depth: int) -> tuple[Usage, Node | None]:
-        """One occurrence: what it does, and the name that it gives to the same memory, if any."""
+    def _access(self, node: Node, is_element: bool, depth: int) -> tuple[Usage, Node | None]:
+        """The access by one occurrence of a name, and the name of an alias that it initialises, if any."""
         while (up := node.parent) is not None:
             kind = up.type
             call = up.parent if kind == "argument_list" and up.parent.type == "call_expression" else None
             if call is not None:
                 if cast_type(call) == "":
-                    return self._passed(up, node, reached, depth), None
+                    return self._passed(up, node, is_element, depth), None
                 up = call
             elif kind == "subscript_expression" and up.child_by_field_name("argument") == node:
-                reached = True
+                is_element = True
             elif kind == "field_expression":
-                reached = reached or "->" in (child.type for child in up.children)
+                is_element = is_element or "->" in (child.type for child in up.children)
             elif kind == "pointer_expression":
-                reached = up.children[0].type == "*"
-            elif not self._same(up, node, reached):
+                is_element = up.children[0].type == "*"
+            elif not self._same(up, node, is_element):
                 break
             node = up
         if up is None:
             return Usage(), None
         if up.type == "update_expression":
-            return _BOTH, None
+            return _READ_WRITE, None
         if up.type == "assignment_expression" and up.child_by_field_name("left") == node:
             pure = up.children[1].type == "="
-            return Usage() if not reached else _WRITE if pure else _BOTH, None
+            return Usage() if not is_element else _WRITE if pure else _READ_WRITE, None
         if up.type in ("assignment_expression", "init_declarator"):
             declares = up.child_by_field_name("declarator") == node
-            return (Usage(), None) if declares else self._bound(up, reached)
+            return (Usage(), None) if declares else self._assigned(up, is_element)
         if up.type.endswith("declarator") or up.type in ("declaration", "parameter_declaration"):
             return Usage(), None
-        return (_READ if reached else Usage()), None
+        return (_READ if is_element else Usage()), None
 
-    def _same(self, up: Node, node: Node, reached: bool) -> bool:
-        """Whether the expression around a value is this value, or a pointer into the same memory."""
+    def _same(self, up: Node, node: Node, is_element: bool) -> bool:
+        """Whether the expression around a node is the same element, or a pointer into the same memory."""
         if up.type == "binary_expression":
-            return not reached and up.children[1].type in ("+", "-")
+            return not is_element and up.children[1].type in ("+", "-")
         if up.type == "conditional_expression":
             return bool(up.child_by_field_name("condition") != node)
-        return up.type in _BRACKETS or (up.type == "update_expression" and not reached)
+        return up.type in _BRACKETS or (up.type == "update_expression" and not is_element)
 
-    def _bound(self, up: Node, reached: bool) -> tuple[Usage, Node | None]:
-        """A value that is given to a name: a pointer makes an alias, as a reference to an element does."""
+    def _assigned(self, up: Node, is_element: bool) -> tuple[Usage, Node | None]:
+        """As `_access`, for an assignment: copying a pointer or binding a reference to an element aliases."""
         target = up.child_by_field_name("left") or up.child_by_field_name("declarator")
-        refers = target.type == "reference_declarator"
-        if reached and not refers:
+        if is_element and target.type != "reference_declarator":
             return _READ, None
         while target.type in ("pointer_declarator", "reference_declarator", "array_declarator"):
             target = below(target)
@@ -129,17 +135,17 @@ class _Reader:
             return Usage(), None
         return Usage(), target
 
-    def _passed(self, arguments: Node, node: Node, reached: bool, depth: int) -> Usage:
+    def _passed(self, arguments: Node, node: Node, is_element: bool, depth: int) -> Usage:
         """An argument of a call, or of a constructor."""
         call = self.code.call_of(arguments.parent)
         function = arguments.parent.child_by_field_name("function")
         name = call.name if call is not None else re.split(r"\.|->|::", self.code.of(function))[-1]
         callee, index = self.functions.get(name), arguments.named_children.index(node)
-        fits = callee is not None and index < len(callee.params) and depth < MAX_DEPTH
+        fits = callee is not None and index < len(callee.params) and depth < MAX_CALL_DEPTH
         type_text, param_name = callee.params[index] if callee is not None and fits else ("", "")
-        if reached:
-            refers = "&" in type_text and "const" not in type_text
-            return self.parameter(callee, param_name, True, depth + 1) if callee and refers else _READ
+        if is_element:
+            writable = "&" in type_text and "const" not in type_text
+            return self.parameter(callee, param_name, True, depth + 1) if callee and writable else _READ
         if _ATOMIC.fullmatch(name):
             return Usage(True, True, True, first="read")
         if _READ_ONLY_CALLS.fullmatch(name):
@@ -152,7 +158,7 @@ class _Reader:
 
 
 def _when(node: Node) -> int:
-    """Where an access takes place: what is assigned to is written after its new value is read."""
+    """The byte offset by which accesses are ordered: the target of an assignment follows its right side."""
     at, up = node.start_byte, node.parent
     while up is not None and not up.type.endswith("statement"):
         if up.type == "assignment_expression" and up.child_by_field_name("left").end_byte > node.start_byte:

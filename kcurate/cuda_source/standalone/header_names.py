@@ -1,9 +1,10 @@
-"""What device code takes from headers: `std::` names that the CUDA C++ library has, and headers to include.
+"""Maps names in device code to headers: `std::` names to their device counterparts, and names to includes.
 
-NVRTC has no C++ standard library, so a `std::` name becomes the one of `cuda::std`, of CUDA's own global
-functions, or of the shim. Headers that no name needs are dropped, since those of cub alone take seconds to
-compile, and a header that only came along with a dropped one (fp16 through cublas) is added. Not covered:
-names without a counterpart on a GPU (`std::vector`); names behind `using namespace std`.
+NVRTC has no C++ standard library, so a `std::` name becomes one of `cuda::std`, a global CUDA function, or a
+function of kcurate's shim: `std::plus`, `std::sqrt` and `std::min` become `cuda::std::plus`, `::sqrt` and
+`::std_min`. Headers that no name needs are dropped, since cub alone takes seconds to compile; a header that
+came in through a dropped one (fp16 through cublas) is added. Not covered: names without a counterpart on a
+GPU (`std::vector`); names behind `using namespace std`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from functools import lru_cache
 
 from kcurate.core import headers
 
-# Names of `std` by the header of the CUDA C++ library that has them in `cuda::std`.
-_STD = {
+# Names in `cuda::std` by the header of the CUDA C++ library that declares them.
+_CUDA_STD_NAMES = {
     "limits": """
         numeric_limits
     """,
@@ -58,11 +59,13 @@ _STD = {
         memory_order_seq_cst
     """,
 }
-_HEADER_OF = {name.encode(): f"cuda/std/{header}" for header, names in _STD.items() for name in names.split()}
-_SHIMMED = frozenset((b"min", b"max", b"clamp"))
-_INTEGERS = re.compile(rb"u?int(?:_fast|_least)?(?:8|16|32|64)_t|u?intptr_t|u?intmax_t")
-# CUDA has these as overloaded global functions, without an include.
-_GLOBAL = frozenset(
+_CUDA_STD_HEADER = {
+    name.encode(): f"cuda/std/{header}" for header, names in _CUDA_STD_NAMES.items() for name in names.split()
+}
+_SHIM_FUNCTIONS = frozenset((b"min", b"max", b"clamp"))
+_INTEGER_TYPE = re.compile(rb"u?int(?:_fast|_least)?(?:8|16|32|64)_t|u?intptr_t|u?intmax_t")
+# Global functions and types that CUDA declares without an include.
+_GLOBAL_NAMES = frozenset(
     b"""
     abs fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh
     cosh tanh asinh acosh atanh floor ceil round trunc rint lround llround nearbyint fmod remainder fmin
@@ -71,23 +74,23 @@ _GLOBAL = frozenset(
     """.split()
 )
 _STD_NAME = re.compile(rb"(?<![\w:])(?:::\s*)?std\s*::\s*([a-z]\w*)")
-# What tells that a header is needed, unless the unit declares the name itself.
-_IMPLIED = (
+# Names that need a header, unless the translation unit declares them.
+_NAMES_BY_HEADER = (
     ("cuda_fp16.h", rb"__half2?|half2?|__(?:float2?half\w*|half2?float\w*|h[a-z]{3,}2?|floats2half2\w*)"),
     ("cuda_bf16.h", rb"(?:__)?nv_bfloat162?|__(?:\w+2bfloat16\w*|bfloat16\w+2\w+|floats2bfloat162\w*)"),
     ("cuda_fp4.h", rb"__nv_(?:fp4|cvt_\w+fp4)\w*"),
     ("cuda_fp8.h", rb"__nv_(?:fp8|cvt_\w*(?:fp8|e8m0))\w*"),
-    ("cuda/std/cstdint", _INTEGERS.pattern + rb"|U?INT(?:8|16|32|64)_MAX"),
+    ("cuda/std/cstdint", _INTEGER_TYPE.pattern + rb"|U?INT(?:8|16|32|64)_MAX"),
     ("cassert", rb"assert"),
     ("cuda.h", rb"CUtensorMap"),
     ("cooperative_groups.h", rb"cooperative_groups"),
     ("cuComplex.h", rb"cu(?:Float|Double)?Complex|make_cu(?:Float|Double)Complex|cuC[a-z]{3,4}f?"),
     ("mma.h", rb"nvcuda"),
 )  # fmt: skip
-_IMPLIED_RE = tuple((header, re.compile(rb"(?:" + names + rb")\Z")) for header, names in _IMPLIED)
+_NAME_PATTERNS = tuple((header, re.compile(rb"(?:" + names + rb")\Z")) for header, names in _NAMES_BY_HEADER)
 _CUB_NAME = re.compile(rb"\bcub\s*::\s*((?:Block|Warp|LoadDirect|StoreDirect)[A-Z]\w*)")
-# CUDA 13 has no cub::Sum and the like any more.
-_CUB_GONE = {
+# CUDA 13 removed cub's operators: the header and text that replace each.
+_CUB_OPERATORS = {
     b"Sum": ("cuda/std/functional", b"cuda::std::plus<>"),
     b"Max": ("cuda/functional", b"cuda::maximum<>"),
     b"Min": ("cuda/functional", b"cuda::minimum<>"),
@@ -98,69 +101,69 @@ _CUB_OPERATOR = re.compile(rb"(?<![\w:])(?:::\s*)?cub\s*::\s*(Sum|Max|Min|Equali
 
 
 def std_names(code: bytes) -> bytes:
-    """Code with its `std::` names (and `cub::Sum`, `Max` and the like) as device code can have them."""
+    """The code with `std::` names and cub's operators (`cub::Sum`) replaced by their device counterparts."""
     if b"std" in code:
         code = _STD_NAME.sub(_counterpart, code)
     if b"cub" in code:
-        code = _CUB_OPERATOR.sub(lambda match: _CUB_GONE[match[1]][1], code)
+        code = _CUB_OPERATOR.sub(lambda match: _CUB_OPERATORS[match[1]][1], code)
     return code
 
 
 def shim_names(names: Set[bytes]) -> Set[bytes]:
     """The shim's functions that the names of an item may become: `std_min` where it has `std` and `min`."""
-    return {b"std_" + name for name in _SHIMMED & names} if b"std" in names else set()
+    return {b"std_" + name for name in _SHIM_FUNCTIONS & names} if b"std" in names else set()
 
 
 def _counterpart(match: re.Match[bytes]) -> bytes:
     name = match[1]
-    if name in _SHIMMED:
+    if name in _SHIM_FUNCTIONS:
         return b"::std_" + name
-    if name in _HEADER_OF or (name.endswith((b"_v", b"_t")) and name[:-2] in _HEADER_OF):
+    if name in _CUDA_STD_HEADER or (name.endswith((b"_v", b"_t")) and name[:-2] in _CUDA_STD_HEADER):
         return b"cuda::std::" + name
-    if name in _GLOBAL:
+    if name in _GLOBAL_NAMES:
         return b"::" + name
-    return name if _INTEGERS.fullmatch(name) else match[0]
+    return name if _INTEGER_TYPE.fullmatch(name) else match[0]
 
 
 def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
-    """The headers that code needs by its names, in order.
+    """The headers that the names in code need, in the order to include them.
 
-    `bare` is the code behind `std_names` with comments and literals blanked, `used` the names in it, and
-    `declared` those that it declares.
+    `bare`: the result of `std_names` with comments and literals blanked; `used`: all names in it; `declared`:
+    those that it declares.
     """
-    implied = frozenset[str]().union(*map(_implied, used - declared))
-    headers_needed = [header for header, _ in _IMPLIED_RE if header in implied]
-    headers_needed += sorted({_HEADER_OF[name] for name in _named(bare)})
+    by_name = frozenset[str]().union(*map(_headers_of, used - declared))
+    headers_needed = [header for header, _ in _NAME_PATTERNS if header in by_name]
+    headers_needed += sorted({_CUDA_STD_HEADER[name] for name in _cuda_std_names(bare)})
     if b"cub" in used:
         headers_needed += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
-    for header, text in _CUB_GONE.values():
+    for header, text in _CUB_OPERATORS.values():
         if text in bare:
             headers_needed.append(header)
     return list(dict.fromkeys(headers_needed))
 
 
 @lru_cache(maxsize=1 << 16)
-def _implied(name: bytes) -> frozenset[str]:
-    return frozenset(header for header, names in _IMPLIED_RE if names.match(name))
+def _headers_of(name: bytes) -> frozenset[str]:
+    return frozenset(header for header, names in _NAME_PATTERNS if names.match(name))
 
 
-def _named(bare: bytes) -> Iterable[bytes]:
+def _cuda_std_names(bare: bytes) -> Iterable[bytes]:
     for name in re.findall(rb"cuda::std::(?<!\wcuda::std::)(\w+)", bare):
-        base = name if name in _HEADER_OF else name[:-2]
-        if base in _HEADER_OF:
+        base = name if name in _CUDA_STD_HEADER else name[:-2]  # `is_same_v` as `is_same`
+        if base in _CUDA_STD_HEADER:
             yield base
 
 
 def _block_header(name: bytes) -> str:
     """`BlockRadixSort` is in `cub/block/block_radix_sort.cuh`, `LoadDirectStriped` in `block_load.cuh`."""
-    direct = re.match(rb"(Load|Store)Direct", name)
-    name = b"Block" + direct[1] if direct else name
+    direct_io = re.match(rb"(Load|Store)Direct", name)
+    name = b"Block" + direct_io[1] if direct_io else name
     snake = re.sub(rb"(?<!\A)([A-Z])", rb"_\1", name).lower().decode()
     return f"cub/{snake.partition('_')[0]}/{snake}.cuh"
 
 
 def unused(header: str, used: Set[bytes]) -> bool:
-    """Whether no name of a library's header is used; cub as a whole is never kept, since NVRTC refuses it."""
+    """Whether code uses no name of a library's header. `cub/cub.cuh` counts as unused: NVRTC refuses it."""
     if header.startswith("cub/"):
         return b"cub" not in used or not header.startswith(("cub/block/", "cub/warp/"))
     if header.startswith("cooperative_groups"):

@@ -1,7 +1,7 @@
 """Refuses answers before judging, and drops some after it; each refusal has an outcome and a reason.
 
-Not covered: the judge's decisions (correctness and speed); the rules for padded work and label leaks
-(`kcurate.judge.checks.padded_work`).
+Not covered: the judge's decisions (correctness and speed); the rules for sham work and label leaks
+(`kcurate.judge.checks.sham_work`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """The next step of a search, given its attempts so far; equal histories give equal steps.
 
-`plain`: write, then repair or improve until an answer is accepted. `climb`, which is `plain` for a fast side:
-rounds of several answers, each from the best one so far. `sqd`: stages of permitted techniques,
-one more per stage; each step goes one stage beyond a correct answer (`deepen`), asks for a better answer at
-the same stage (`improve`), or repairs a failed one (`repair`), chosen at random with weights. Not covered:
+`plain`: write, then repair or improve until an answer is accepted. `climb`, which replaces `plain` for a fast
+side: rounds of several answers, each from the best one so far. `sqd` (staged quality-diversity, Mikasa et
+al., arXiv:2602.12049): each stage permits a slow side one technique of the ladder less, a fast side one more;
+a step goes one stage beyond a correct answer (`deepen`), asks for a better answer at the same stage
+(`improve`), or repairs a failed one (`repair`), chosen at random with weights. Example for a slow side with
+the ladder tiling, vectors: stage 1 asks for code without tiling, stage 2 for code with neither. Not covered:
 the contents of a step (`search`), which techniques code shows and may show (`kcurate.problem.techniques`).
 """
 
@@ -85,13 +87,13 @@ class Policy(Protocol):
 
 
 def hopeless(tried: Sequence[Tried], candidates: int = 1) -> bool:
-    """Whether further requests are pointless: the model refused, or our harness failed, in all of a round."""
-    return bool(tried) and all(_lost(attempt.attempt) for attempt in tried[-candidates:])
+    """Whether to give up: for every answer of the last round the model refused or our harness failed."""
+    return bool(tried) and all(_lost(answer.attempt) for answer in tried[-candidates:])
 
 
 def _lost(attempt: Attempt) -> bool:
-    ours = attempt.verdict is not None and not attempt.verdict.outcome.judged
-    return ours or attempt.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED)
+    harness_failed = attempt.verdict is not None and not attempt.verdict.outcome.judged
+    return harness_failed or attempt.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED)
 
 
 class Plain:
@@ -128,7 +130,7 @@ class Climb:
         self.target = target
         self.rounds = rounds
         self.candidates = candidates
-        self.idle = idle_rounds * candidates
+        self.idle_answers = idle_rounds * candidates
 
     def next(self, tried: Sequence[Tried]) -> Step | None:
         """The next step; None: hopeless, out of rounds, or no further gain. `tried` has whole rounds."""
@@ -136,34 +138,34 @@ class Climb:
         if not tried:
             return Step("write", technique)
         over = len(tried) >= self.rounds * self.candidates or hopeless(tried, self.candidates)
-        if over or self._level(tried):
+        if over or self._stagnant(tried):
             return None
-        parent = max(tried, key=_reached)
+        parent = max(tried, key=_progress)
         return Step("improve" if parent.right else "repair", technique, parent, history=tuple(tried))
 
-    def _level(self, tried: Sequence[Tried]) -> bool:
+    def _stagnant(self, tried: Sequence[Tried]) -> bool:
         """Whether the last rounds gained nothing, or gains are unknown because nothing is timed."""
-        accepted = [attempt for attempt in tried if attempt.accepted]
-        before = _best(tried[: -self.idle])
-        return any(attempt.ratio is None for attempt in accepted) or (
+        accepted = [answer for answer in tried if answer.accepted]
+        before = _best(tried[: -self.idle_answers])
+        return any(answer.ratio is None for answer in accepted) or (
             before > 0.0 and _best(tried) < GAIN * before
         )
 
 
 def _best(tried: Sequence[Tried]) -> float:
     """The highest speedup of an accepted answer; 0 without one."""
-    return max((attempt.ratio or 0.0 for attempt in tried if attempt.accepted), default=0.0)
+    return max((answer.ratio or 0.0 for answer in tried if answer.accepted), default=0.0)
 
 
-def _reached(attempt: Tried) -> tuple[bool, float, int, int]:
-    """How good an attempt is: accepted ones by speedup, others by how far the judge got, later ones first."""
-    verdict = attempt.attempt.verdict
-    far = list(Outcome).index(verdict.outcome) if verdict is not None and verdict.outcome.judged else -1
-    return attempt.accepted, attempt.ratio or 0.0, far, attempt.attempt.round
+def _progress(answer: Tried) -> tuple[bool, float, int, int]:
+    """Sort key: accepted answers by speedup, others by how far the judge got, then the later ones."""
+    attempt, verdict = answer.attempt, answer.attempt.verdict
+    reached = list(Outcome).index(verdict.outcome) if verdict is not None and verdict.outcome.judged else -1
+    return answer.accepted, answer.ratio or 0.0, reached, attempt.round
 
 
 class Stages:
-    """The `sqd` policy: `rounds` steps over the stages of a ladder."""
+    """The `sqd` policy: up to `rounds` steps over the stages of a ladder of techniques."""
 
     name: PolicyName = "sqd"
     candidates = 1
@@ -191,25 +193,23 @@ class Stages:
     def _parents(self, action: Action, tried: Sequence[Tried]) -> list[Tried]:
         """The attempts that a step of this kind can start from."""
         if action == "repair":
-            repaired = {t.attempt.parent for t in tried if t.accepted}
-            open_ones = [t for t in tried if not t.right and t.attempt.id not in repaired]
-            return open_ones[-1:]
-        best: dict[int, Tried] = {}
-        for attempt in sorted(
-            (attempt for attempt in tried if attempt.accepted), key=lambda attempt: attempt.ratio or 0.0
-        ):
-            best[attempt.stage] = attempt
+            repaired = {answer.attempt.parent for answer in tried if answer.accepted}
+            failed = [answer for answer in tried if not answer.right and answer.attempt.id not in repaired]
+            return failed[-1:]
+        accepted = sorted(
+            (answer for answer in tried if answer.accepted), key=lambda answer: answer.ratio or 0.0
+        )
+        best = {answer.stage: answer for answer in accepted}
         if action == "improve":
-            return [attempt for attempt in best.values() if attempt.ratio is not None] + [
-                t for t in tried if t.right and not t.accepted
-            ]
+            timed = [answer for answer in best.values() if answer.ratio is not None]
+            return timed + [answer for answer in tried if answer.right and not answer.accepted]
         deepest = max(best, default=len(self.target.ladder))
         return [best[deepest]] if deepest < len(self.target.ladder) else []
 
     def _step(self, action: Action, parent: Tried | None, stage: int) -> Step:
         ladder = self.target.ladder
-        done = (technique.name for technique in ladder[:stage])
-        allowed = permitted(self.target.given.code, done, self.target.made) if ladder else None
+        covered = (technique.name for technique in ladder[:stage])
+        allowed = permitted(self.target.given.code, covered, self.target.made) if ladder else None
         technique = ladder[stage - 1] if ladder else None
         return Step(action, technique, parent, allowed, stage)
 

@@ -25,7 +25,13 @@ from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.chunks import WARP, chunk, narrowed, parameters_change, waits
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.threads import all_in_sight, last_barriers, needs_warps, reachable, use_builtins
+from kcurate.deopt.rules.threads import (
+    all_builtins_visible,
+    last_barriers,
+    needs_warps,
+    reachable,
+    use_builtins,
+)
 from kcurate.records import Side
 
 _ORDERS = re.compile(rb"\b__syncthreads\w*|\b__threadfence\w*")
@@ -84,7 +90,7 @@ def _check(tree: Tree, function: Function) -> None:
         raise Refused("the code may depend on which threads form a warp")
     if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
         raise Refused("memory is ordered by more than barriers")
-    if not all_in_sight(tree) or use_builtins(tree, called[1:]):
+    if not all_builtins_visible(tree) or use_builtins(tree, called[1:]):
         raise Refused("a macro or a called function uses built-in variables")
     if any(waits(tree, callee) for callee in called):
         raise Refused("a thread may wait for another")

@@ -103,7 +103,7 @@ def _width_edits(ranges: Ranges) -> list[Edit] | None:
         if b"blockDim.x" in b"".join(node.text.split()):
             continue
         inside = ranges.tree.nodes(*_WIDTHS, within=node)
-        width = next((part for part in inside if threads.is_width(ranges, part)), None)
+        width = next((part for part in inside if threads.is_block_width(ranges, part)), None)
         if width is not None:
             edits.append(Edit(width.start_byte, width.end_byte, b"blockDim.x"))
         elif not _named_width(ranges, node):

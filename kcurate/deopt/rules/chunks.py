@@ -1,11 +1,11 @@
-"""Rule on work distribution: each thread processes several neighbouring elements in turn instead of one.
+"""Rule on work distribution: each thread processes several consecutive elements serially instead of one.
 
 - contiguous-chunks: the kernel's body becomes the body of a loop over `item`, `threadIdx.x` becomes
   `threadIdx.x * 8 + item`, `blockDim.x` becomes `blockDim.x * 8`, and the plan's blocks have an eighth of the
-  threads. Neighbouring threads are then eight elements apart: accesses are no longer coalesced.
+  threads. Adjacent threads then access addresses eight elements apart, so accesses are no longer coalesced.
 
 Every combination of block and old thread index still occurs once, and the grid is unchanged. One thread now
-does in turn what several did in any order, which is equivalent if threads are independent within a launch.
+does the work of several, one element after another: equivalent if threads are independent within a launch.
 Required: no shared memory, barrier, fence, volatile or warp function (barriers at the end of the kernel order
 nothing and are removed); no atomic operation that a loop waits on or that locks (`atomicCAS`, `atomicExch`);
 iterations leave no state: no parameter changes, nothing is static; `return` occurs only outside inner loops,
@@ -29,14 +29,14 @@ from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
 from kcurate.deopt.rules.statement_removal import line_of
 from kcurate.records import Launch, Side
 
-# Elements per thread, best first; what remains of the block must be whole warps.
+# Elements per thread, in order of preference; the smaller block must be a whole number of warps.
 CHUNKS = (8, 6, 4, 3, 2)
 WARP = 32
 _LOCKS = (b"atomicCAS", b"atomicExch")
 
 
 def contiguous_chunks(subject: Subject) -> Side | NotApplicable:
-    """Give every thread a few neighbouring elements."""
+    """Give every thread several consecutive elements."""
     tree = subject.tree
     reason = "no kernel with a known block size"
     edits: list[Edit] = []
@@ -93,8 +93,8 @@ def _refusal(tree: Tree, function: Function) -> str | None:
         return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
     if any(waits(tree, callee) for callee in called):
         return "a thread may wait for another"
-    around = (loop for node in _returns(tree, body) for loop in ancestors(node) if loop.type in LOOPS)
-    if any(body.start_byte < loop.start_byte for loop in around):
+    enclosing = (loop for node in _returns(tree, body) for loop in ancestors(node) if loop.type in LOOPS)
+    if any(body.start_byte < loop.start_byte for loop in enclosing):
         return "an inner loop contains a return"
     keeps_state = any(declaration.qualifiers & {b"static", b"extern"} for declaration in tree.declared(body))
     if keeps_state or parameters_change(tree, function):
@@ -107,7 +107,7 @@ def _returns(tree: Tree, body: Node) -> Iterator[Node]:
 
 
 def waits(tree: Tree, function: Function) -> bool:
-    """Whether a loop waits on an atomic operation, or the function uses atomics of which locks are built."""
+    """Whether a loop condition contains an atomic operation, or the function one that locks are built on."""
     for call, name, _ in tree.calls(within=function.body):
         if name in _LOCKS:
             return True
@@ -123,27 +123,27 @@ def parameters_change(tree: Tree, function: Function) -> bool:
     names = {param.name for param in function.params}
     for node in tree.nodes(*CHANGES, within=function.body):
         target = changed_by(node)
-        if target is not None and _own_name(target) in names:
+        if target is not None and _variable_of(target) in names:
             return True
     for declaration in tree.declared(function.body):
         if (
             declaration.reference
             and declaration.value is not None
-            and _own_name(bare(declaration.value)) in names
+            and _variable_of(bare(declaration.value)) in names
         ):
             return True
-    takers = {
+    by_reference = {
         function.name for function in tree.functions() if any(param.reference for param in function.params)
     }
     return any(
-        name in takers and _own_name(bare(argument)) in names
+        name in by_reference and _variable_of(bare(argument)) in names
         for _, name, arguments in tree.calls(within=function.body)
         for argument in arguments
     )
 
 
-def _own_name(node: Node) -> bytes | None:
-    """The variable that an expression is part of: for `p` and `p.x`, but not for `p[0]`, `*p` or `p->x`."""
+def _variable_of(node: Node) -> bytes | None:
+    """The variable whose storage an expression names: of `p` and `p.x`, but not of `p[0]`, `*p` or `p->x`."""
     while node.type == "field_expression" and node.children[1].type == ".":
         node = bare(node.child_by_field_name("argument"))
     return bytes(node.text) if node.type == "identifier" else None
@@ -169,8 +169,8 @@ def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edi
     handled: set[int] = set()
     for node in tree.nodes("binary_expression", within=within):
         text = b"".join(node.text.split())
-        direct = all(name in text for name in (b"blockIdx.x", b"blockDim.x", b"threadIdx.x"))
-        if direct and node.id not in handled and threads.is_global_index(ranges, node):
+        has_all = all(name in text for name in (b"blockIdx.x", b"blockDim.x", b"threadIdx.x"))
+        if has_all and node.id not in handled and threads.is_global_index(ranges, node):
             handled |= {part.id for part in tree.nodes(within=node)}
             yield _replaced(node, b"(%b) * %d + %b" % (tree.text(node), size, item))
     for node, text in threads.builtins(tree, within):

@@ -22,7 +22,7 @@ from kcurate.deopt.rules.read_only_uses import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
 from kcurate.deopt.rules.relocation import Unknown, own_index
 from kcurate.deopt.rules.statement_removal import removals
-from kcurate.deopt.rules.threads import is_width
+from kcurate.deopt.rules.threads import is_block_width
 from kcurate.records import Side
 
 
@@ -195,7 +195,7 @@ def _covers(subject: Subject, function: Function, array: Declared, index: Node, 
         and limited
         and steps
         and ranges.constant(condition.child_by_field_name("right")) == size
-        and is_width(ranges, update.child_by_field_name("right"))
+        and is_block_width(ranges, update.child_by_field_name("right"))
     )
 
 

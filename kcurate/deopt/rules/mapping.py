@@ -45,7 +45,7 @@ def swap_axes(subject: Subject) -> Side | NotApplicable:
     ]
     if not tall:
         return NotApplicable("no kernel known to have two-dimensional blocks")
-    if threads.needs_warps(tree, tuple(touched.values())) or not threads.all_in_sight(tree):
+    if threads.needs_warps(tree, tuple(touched.values())) or not threads.all_builtins_visible(tree):
         return NotApplicable("the code may depend on which threads form a warp")
     if any(function.node.id in touched and any(threads.builtins(tree, function.node)) for function in others):
         return NotApplicable("a function with thread indices also runs in one-dimensional blocks")

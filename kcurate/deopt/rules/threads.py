@@ -1,6 +1,7 @@
-"""How a kernel refers to its threads: built-in variables, global indices, and dependence on warps.
+"""How a kernel uses thread indices: built-in variables, global indices, and dependence on warps or blocks.
 
-Shared by the rules that change the mapping of threads to work. Not covered: the rules themselves.
+Shared by the rules that change the mapping of threads to work: `is_global_index` recognises the `i` of
+`int first = blockIdx.x * blockDim.x; int i = first + threadIdx.x;`. Not covered: the rules themselves.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from kcurate.cuda_source.semantics.builtin_effects import WARP
 from kcurate.cuda_source.text.blanking import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
+# Names and casts followed from an expression to its value.
+MAX_INDIRECTIONS = 8
 BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")
-# Code for which a thread's position in its warp or block matters.
+# Code that may depend on which threads form a warp, or a block.
 _WARPS = re.compile(
     rb"\b(?:(?:%b)\w*|warpSize|wmma|nvcuda|volatile|asm|__asm__|cooperative_groups|laneid|cuda::)"
     % b"|".join(WARP)
@@ -24,16 +27,16 @@ _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volati
 
 
 def reachable(tree: Tree, kernel: Function) -> tuple[Function, ...]:
-    """A kernel and the functions of its file that it may call, directly or indirectly, judged by name."""
-    functions, reached = tree.functions(), [kernel]
-    for function in reached:
-        names = identifiers(tree.text(function.node))
-        reached += [
+    """A kernel and the functions of its file that it may call, directly or indirectly, by name."""
+    functions, called = tree.functions(), [kernel]
+    for caller in called:
+        names = identifiers(tree.text(caller.node))
+        called += [
             function
             for function in functions
-            if function.name in names and not function.kernel and function not in reached
+            if function.name in names and not function.kernel and function not in called
         ]
-    return tuple(reached)
+    return tuple(called)
 
 
 def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
@@ -43,7 +46,7 @@ def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
 
 def needs_blocks(tree: Tree, kernel: Function, called: Sequence[Function]) -> bool:
     """Whether a kernel may depend on which threads form a block; `called`: the result of `reachable`."""
-    if not all_in_sight(tree):
+    if not all_builtins_visible(tree):
         return True
     texts = _texts(tree, called, last_barriers(tree, kernel))
     return any(_WARPS.search(text) or _BLOCKS.search(text) for text in texts)
@@ -85,8 +88,8 @@ def use_builtins(tree: Tree, functions: Sequence[Function]) -> bool:
     return any(any(builtins(tree, function.node)) for function in functions)
 
 
-def all_in_sight(tree: Tree) -> bool:
-    """Whether `builtins` finds every use of a built-in variable: none as a whole struct, none in a macro."""
+def all_builtins_visible(tree: Tree) -> bool:
+    """Whether `builtins` finds every use: no built-in is used as a whole struct or in a macro."""
     words = re.findall(rb"\b(?:" + b"|".join(BUILTINS) + rb")\b", blank_literals(tree.source))
     return len(words) == sum(1 for _ in builtins(tree))
 
@@ -98,8 +101,8 @@ def in_macros(tree: Tree, name: bytes) -> bool:
 
 
 def resolved(tree: Tree, function: Function, node: Node) -> Node:
-    """The expression that a name stands for, if it is set only once; without casts and parentheses."""
-    for _ in range(8):
+    """The value of a name assigned once, without casts and parentheses; else the expression itself."""
+    for _ in range(MAX_INDIRECTIONS):
         node = bare(node)
         if node.type == "cast_expression":
             node = node.child_by_field_name("value")
@@ -117,7 +120,7 @@ def resolved(tree: Tree, function: Function, node: Node) -> Node:
 def only_value(tree: Tree, function: Function, variable: Declared) -> Node | None:
     """The expression of the only value that a local ever has in a kernel; None if it may have several.
 
-    It is set at its declaration, or by a top-level statement of the body before every other use.
+    It is assigned at its declaration, or by a top-level statement of the body before every other use.
     """
     changes = changed_at(tree, function.body, variable.name)
     if variable.value is not None:
@@ -133,16 +136,16 @@ def only_value(tree: Tree, function: Function, variable: Declared) -> Node | Non
     return change.child_by_field_name("right") if first == change.child_by_field_name("left") else None
 
 
-def factors(tree: Tree, function: Function, node: Node, sign: bytes) -> list[Node]:
-    """The operands of a sum or product in any order, with names resolved."""
+def operands(tree: Tree, function: Function, node: Node, sign: bytes) -> list[Node]:
+    """The terms of a sum (`sign` is `+`) or factors of a product (`*`), in order, with names resolved."""
     node = resolved(tree, function, node)
     if node.type == "binary_expression" and node.children[1].text == sign:
         sides = (node.child_by_field_name("left"), node.child_by_field_name("right"))
-        return [part for side in sides for part in factors(tree, function, side, sign)]
+        return [part for side in sides for part in operands(tree, function, side, sign)]
     return [node]
 
 
-def is_width(ranges: Ranges, node: Node) -> bool:
+def is_block_width(ranges: Ranges, node: Node) -> bool:
     """Whether an expression is the block's x extent: `blockDim.x`, or a constant equal to it in the plan."""
     if b"".join(node.text.split()) == b"blockDim.x":
         return True
@@ -150,30 +153,30 @@ def is_width(ranges: Ranges, node: Node) -> bool:
 
 
 def is_global_index(ranges: Ranges, node: Node) -> bool:
-    """Whether an expression is `blockIdx.x * width + threadIdx.x`."""
-    block = _first_of_block(ranges, node)
-    return block is not None and _is_product(ranges, block, b"blockIdx.x")
+    """Whether an expression is `blockIdx.x * blockDim.x + threadIdx.x`."""
+    offset = _block_offset(ranges, node)
+    return offset is not None and _is_product(ranges, offset, b"blockIdx.x")
 
 
 def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
-    """Whether an expression is `(blockIdx.y * gridDim.x + blockIdx.x) * width + threadIdx.x`."""
-    block = _first_of_block(ranges, node)
-    if block is None:
+    """Whether an expression is `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x`."""
+    offset = _block_offset(ranges, node)
+    if offset is None:
         return False
-    parts = factors(ranges.tree, ranges.function, block, b"*")
+    parts = operands(ranges.tree, ranges.function, offset, b"*")
     sums = [part for part in parts if part.type == "binary_expression"]
     widths = [part for part in parts if part.type != "binary_expression"]
-    if len(parts) != 2 or len(sums) != 1 or not is_width(ranges, widths[0]):
+    if len(parts) != 2 or len(sums) != 1 or not is_block_width(ranges, widths[0]):
         return False
-    number = factors(ranges.tree, ranges.function, sums[0], b"+")
-    rows = [factors(ranges.tree, ranges.function, part, b"*") for part in number]
-    texts = sorted(sorted(b"".join(index.text.split()) for index in row) for row in rows)
+    terms = operands(ranges.tree, ranges.function, sums[0], b"+")
+    products = [operands(ranges.tree, ranges.function, term, b"*") for term in terms]
+    texts = sorted(sorted(b"".join(factor.text.split()) for factor in product) for product in products)
     return texts == [[b"blockIdx.x"], [b"blockIdx.y", b"gridDim.x"]]
 
 
-def _first_of_block(ranges: Ranges, node: Node) -> Node | None:
+def _block_offset(ranges: Ranges, node: Node) -> Node | None:
     """The other term of a sum with `threadIdx.x`; None if the expression is not such a sum."""
-    parts = factors(ranges.tree, ranges.function, node, b"+")
+    parts = operands(ranges.tree, ranges.function, node, b"+")
     texts = [b"".join(part.text.split()) for part in parts]
     if len(parts) != 2 or b"threadIdx.x" not in texts:
         return None
@@ -181,17 +184,18 @@ def _first_of_block(ranges: Ranges, node: Node) -> Node | None:
 
 
 def is_stride(ranges: Ranges, node: Node) -> bool:
-    """Whether an expression is `gridDim.x * width`."""
+    """Whether an expression is `gridDim.x * blockDim.x`."""
     return _is_product(ranges, node, b"gridDim.x")
 
 
 def _is_product(ranges: Ranges, node: Node, name: bytes) -> bool:
-    parts = factors(ranges.tree, ranges.function, node, b"*")
+    """Whether an expression is `name` times the block's x extent."""
+    parts = operands(ranges.tree, ranges.function, node, b"*")
     texts = [b"".join(part.text.split()) for part in parts]
     if name not in texts:
         return False
     others = [part for i, part in enumerate(parts) if i != texts.index(name)]
     if len(others) == 1:
-        return is_width(ranges, others[0])
+        return is_block_width(ranges, others[0])
     product = math.prod(ranges.constant(part) or 0 for part in others)  # `32 * WARPS`
     return bool(others) and ranges.block is not None and product == ranges.block[0]

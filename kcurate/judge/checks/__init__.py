@@ -9,13 +9,13 @@
 | `global_state` | variables that keep state between launches, found by their declarations |
 | `lexer` | device code as a flat list of tokens, for checks that hostile code must not evade |
 | `own_names` | which names a side declares itself, and where they are visible |
-| `padded_work` | useless work that pads a slow side (the check `sham`) |
 | `pointers` | pointers made from integers: addresses that no argument provides |
 | `repeated_launches` | steps of a plan repeated with unchanged inputs (the check `redone`) |
 | `same_binary` | whether two sides launch the same machine code in the same way |
+| `sham_work` | useless work that pads a slow side (the check `sham`), and text that says which side it is |
 | `source` | calls that a kernel does not need in order to compute, and host code |
 | `spelling` | spelling tricks |
 | `static` | the static checks by name, before compiling and on the binary |
 | `unread` | evidence from the compiled kernels of a slow side that was made |
-| `word_lists` | the lists behind the static checks: forbidden and fixed words |
+| `word_lists` | the word lists behind the static checks: what a side must not name, and what it may |
 """

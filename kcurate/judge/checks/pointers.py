@@ -1,15 +1,15 @@
-"""Pointers made from integers: addresses that no argument provides.
+"""Casts of integers to pointers: addresses that no argument provides.
 
 A token heuristic that allows ordinary type punning (bits of a float, vector loads), and integers that are the
-address of a pointer or array plus an offset, or rounded to a multiple (`_Addresses`). Not covered: accesses
-past a buffer, which redzones and compute-sanitizer find.
+address of a pointer or array plus an offset, or rounded to a multiple (`_Addresses`): it refuses
+`(float *)0x7f0000000000`, not `(float *)(((uintptr_t)x + 15) & ~15)`. Not covered: accesses past a buffer,
+which redzones and compute-sanitizer find.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Literal
 
 from kcurate.judge.checks.findings import Finding
@@ -24,6 +24,8 @@ INTEGER_TYPES = word_set(
 )
 # `>>` is two tokens for the lexer, `>>>` one.
 _IN_TYPES = frozenset({"*", "::", "<", ">", ">>>", ","})
+# Of the target type of a `reinterpret_cast`.
+_MAX_TYPE_TOKENS = 64
 
 
 def int_as_ptr(source: Source) -> Iterator[Finding]:
@@ -34,8 +36,8 @@ def int_as_ptr(source: Source) -> Iterator[Finding]:
     for at, token in enumerate(plain):
         if token.text == "reinterpret_cast":
             arguments = inside_parentheses(plain, _after_angles(plain, at + 1))
-            kind = plain[at + 1 : _after_angles(plain, at + 1)]
-            suspect = any(item.text == "*" for item in kind) and _integral(arguments, integers)
+            target = plain[at + 1 : _after_angles(plain, at + 1)]
+            suspect = any(item.text == "*" for item in target) and _integral(arguments, integers)
             if suspect and not addresses.holds(_after_angles(plain, at + 1)):
                 yield Finding("int_as_ptr", "reinterpret_cast of an integer to a pointer", token.line)
         elif token.text == "(" and (end := _pointer_cast(plain, at)):
@@ -47,7 +49,7 @@ def int_as_ptr(source: Source) -> Iterator[Finding]:
 
 
 def _pointer_cast(plain: tuple[Token, ...], at: int) -> int | None:
-    """The position after a C cast `(type*)` at `at`, else None."""
+    """The index after a C cast `(type*)` at `at`, else None."""
     end, stars = at + 1, 0
     while end < len(plain) and (plain[end].kind == "word" or plain[end].text in _IN_TYPES):
         stars += plain[end].text == "*"
@@ -63,7 +65,7 @@ def _pointer_cast(plain: tuple[Token, ...], at: int) -> int | None:
 
 
 def _operand(plain: tuple[Token, ...], at: int) -> tuple[Token, ...]:
-    """What a cast applies to: the tokens inside the parentheses at `at`, else the one token there."""
+    """The operand of a cast: the tokens inside the parentheses at `at`, else the one token there."""
     if at < len(plain) and plain[at].text == "(":
         return inside_parentheses(plain, at)
     return plain[at : at + 1]
@@ -94,9 +96,11 @@ def _integer_names(plain: tuple[Token, ...]) -> set[str]:
     return integers - subscripted - _pointer_names(plain, "*&")
 
 
+# Of an integer expression: an address; `-` or `~` of one; one over a constant; a plain number; none of these.
 Kind = Literal["address", "negated", "divided", "number", "unknown"]
-# Of a mask or a remainder: what is left is an offset, not another address.
-_MOST_OFFSET = 4096
+# The largest constant of a mask, remainder or division by which an address may be split into base and offset.
+_MAX_OFFSET = 4096
+# Binary operators, loosest binding first.
 _LEVELS = (("|", "^"), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
 
 
@@ -104,43 +108,40 @@ class _Addresses:
     """Which integer expressions are one pointer's address plus an offset, as pointer arithmetic gives it.
 
     An address minus an offset, rounded by `& ~mask` or `/ c * c`, is one; the sum of two, a product, a shift,
-    or anything read from memory is none. A variable counts if everything that it is set to is an address.
+    or anything read from memory is none. A variable holds addresses if it is assigned nothing else. In the
+    methods, `known` are the pointers, and the integer variables taken to hold addresses.
     """
 
     def __init__(self, plain: tuple[Token, ...], integers: set[str]) -> None:
         self._plain, self._integers = plain, integers
-        self._itself = ""
+        self._constants = {
+            name.text
+            for before, type_name, name in zip(plain, plain[1:], plain[2:], strict=False)
+            if type_name.text in INTEGER_TYPES and before.text in ("constexpr", "<", ",")
+        }
+        self._known: set[str] | None = None  # found when first needed, since few sides cast integers
 
     def holds(self, at: int) -> bool:
         """Whether the unary expression at an index is an address."""
-        known, self._itself = self._known, ""
-        return bool(known) and self._unary(at)[0] == "address"
+        if self._known is None:
+            self._known = self._pointers_and_addresses()
+        return bool(self._known) and self._unary(at, self._known)[0] == "address"
 
-    @cached_property
-    def _known(self) -> set[str]:
-        """The integer variables that hold addresses, with all pointers."""
-        known = self._known = _pointer_names(self._plain, "*") - self._integers
-        while more := {name for name in self._integers - known if self._always(name)}:
+    def _pointers_and_addresses(self) -> set[str]:
+        """The pointers, and the integer variables that hold addresses."""
+        known = _pointer_names(self._plain, "*") - self._integers
+        while more := {name for name in self._integers - known if self._holds_addresses(name, known)}:
             known |= more
-        while less := {name for name in self._integers & known if not self._always(name)}:
+        while less := {name for name in self._integers & known if not self._holds_addresses(name, known)}:
             known -= less  # the sum of two, of which one was not known yet
         return known
-
-    @cached_property
-    def _constants(self) -> set[str]:
-        """Integers that are known when the code is compiled."""
-        return {
-            name.text
-            for how, kind, name in zip(self._plain, self._plain[1:], self._plain[2:], strict=False)
-            if kind.text in INTEGER_TYPES and how.text in ("constexpr", "<", ",")
-        }
 
     def _text(self, at: int) -> str:
         return self._plain[at].text if 0 <= at < len(self._plain) else ""
 
-    def _always(self, name: str) -> bool:
-        """Whether an integer variable is set to nothing but addresses, or changed from itself."""
-        self._itself = name
+    def _holds_addresses(self, name: str, known: set[str]) -> bool:
+        """Whether an integer variable is assigned nothing but addresses; itself counts as one."""
+        known = known | {name}
         for at, token in enumerate(self._plain):
             if token.text != name:
                 continue
@@ -149,35 +150,35 @@ class _Addresses:
             if taken or (at > 1 and self._plain[at - 2].kind == "string") or following in _CHANGES:
                 return False
             if following == "=":
-                kind, end = self._binary(at + 2, 0)
+                kind, end = self._binary(at + 2, 0, known)
                 if kind != "address" or self._text(end) not in (";", ",", ")"):
                     return False
             if before in INTEGER_TYPES and following != "=":
                 return False
         return True
 
-    def _binary(self, at: int, level: int) -> tuple[Kind, int]:
-        """The kind of the expression at an index, and where it ends."""
+    def _binary(self, at: int, level: int, known: set[str]) -> tuple[Kind, int]:
+        """The kind of the expression at an index, of operators from `level` on, and the index after it."""
         if level == len(_LEVELS):
-            return self._unary(at)
-        kind, end = self._binary(at, level + 1)
+            return self._unary(at, known)
+        kind, end = self._binary(at, level + 1, known)
         while self._text(end) in _LEVELS[level]:
-            right, after = self._binary(end + 1, level + 1)
-            kind = self._joined(kind, self._text(end), right, end)
+            right, after = self._binary(end + 1, level + 1, known)
+            kind = self._result(kind, self._text(end), right, end)
             end = after
         return kind, end
 
-    def _joined(self, left: Kind, operator: str, right: Kind, at: int) -> Kind:
-        """What an operator at an index makes of two operands."""
+    def _result(self, left: Kind, operator: str, right: Kind, at: int) -> Kind:
+        """The kind of a binary expression whose operator is at an index."""
         if left == right == "number":
             return "number"
         constant = self._text(at + 1)
-        small = constant.rstrip("uUlL").isdecimal() and int(constant.rstrip("uUlL")) <= _MOST_OFFSET
+        small = constant.rstrip("uUlL").isdecimal() and int(constant.rstrip("uUlL")) <= _MAX_OFFSET
         if operator == "+" and {left, right} == {"address", "number"}:
             return "address"
         if operator == "-" and left == "address":
             return "address" if right == "number" else "number" if right == "address" else "unknown"
-        if operator == "&" and left == "address" and constant in ("~", "-") and self._fixed(at + 1):
+        if operator == "&" and left == "address" and constant in ("~", "-") and self._is_constant(at + 1):
             return "address"
         if operator in ("&", "%") and left in ("address", "negated") and small:
             return "number"
@@ -186,9 +187,9 @@ class _Addresses:
         divisor = self._text(at - 1)
         return "address" if operator == "*" and left == "divided" and constant == divisor else "unknown"
 
-    def _fixed(self, at: int) -> bool:
-        """Whether a unary expression is known when the code is compiled."""
-        end = self._unary(at)[1]
+    def _is_constant(self, at: int) -> bool:
+        """Whether a unary expression is a compile-time constant."""
+        end = self._unary(at, set())[1]
         allowed = INTEGER_TYPES | {"~", "-", "+", "(", ")", *self._constants}
         while at < end:
             if self._text(at) in ("sizeof", "alignof") and self._text(at + 1) == "(":
@@ -198,42 +199,42 @@ class _Addresses:
             at += 1
         return True
 
-    def _unary(self, at: int) -> tuple[Kind, int]:
+    def _unary(self, at: int, known: set[str]) -> tuple[Kind, int]:
         text = self._text(at)
         if text in ("-", "~"):
-            kind, end = self._unary(at + 1)
+            kind, end = self._unary(at + 1, known)
             return ("negated" if kind == "address" else kind), end
         if text == "&":
-            kind, end = self._unary(at + 1)
+            kind, end = self._unary(at + 1, known)
             name = self._text(at + 1)
-            return ("address" if name in self._known - self._integers else "unknown"), end
+            return ("address" if name in known and name not in self._integers else "unknown"), end
         if text == "(":
             close = matching_bracket(self._plain, at, "(", ")")
             inside = [token.text for token in self._plain[at + 1 : close]]
             if inside and all(
                 word in INTEGER_TYPES or word in ("const", "*", "void", "char") for word in inside
             ):
-                return self._unary(close + 1)
-            kind, end = self._binary(at + 1, 0)
+                return self._unary(close + 1, known)
+            kind, end = self._binary(at + 1, 0, known)
             return (kind if end == close else "unknown"), close + 1
         if text in ("reinterpret_cast", "static_cast") or (
             text in INTEGER_TYPES and self._text(at + 1) == "("
         ):
             opening = _after_angles(self._plain, at + 1) if text.endswith("_cast") else at + 1
-            return self._unary(opening)
-        return self._primary(at)
+            return self._unary(opening, known)
+        return self._primary(at, known)
 
-    def _primary(self, at: int) -> tuple[Kind, int]:
+    def _primary(self, at: int, known: set[str]) -> tuple[Kind, int]:
         if at >= len(self._plain) or self._plain[at].kind not in ("word", "number"):
             return "unknown", at + 1
-        end, plain = at + 1, True
+        end, is_name = at + 1, True
         while self._text(end) in ("[", "(", ".", "->", "::"):
-            plain = False
+            is_name = False
             opening = self._text(end)
             closing = {"[": "]", "(": ")"}.get(opening)
             end = matching_bracket(self._plain, end, opening, closing) + 1 if closing else end + 2
         name = self._plain[at].text
-        if plain and (name in self._known or name == self._itself):
+        if is_name and name in known:
             return "address", end
         return "number", end
 
@@ -273,8 +274,9 @@ def _pointer_names(plain: tuple[Token, ...], marks: str) -> set[str]:
 
 
 def _after_angles(plain: tuple[Token, ...], at: int) -> int:
+    """The index after the template arguments at `at`; `at` if there are none, or too many."""
     depth = 0
-    for end in range(at, min(at + 64, len(plain))):
+    for end in range(at, min(at + _MAX_TYPE_TOKENS, len(plain))):
         depth += {"<": 1, ">": -1, ">>>": -3}.get(plain[end].text, 0)
         if depth <= 0:
             return end + 1

@@ -5,7 +5,7 @@ neither its inputs nor its outputs were written in between, and the kernel only 
 or copy is refused if it repeats an earlier one in the same way, or replaces one that nothing has used.
 Atomics, in-place updates and pointers passed on count as reads of the output, so such kernels are never
 refused. `repeated_steps` reads an unbound plan and only suspects; it is for a model's answers. Not covered:
-loops inside kernels (`kcurate.judge.checks.padded_work`).
+loops inside kernels (`kcurate.judge.checks.sham_work`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Directives are searched too, since a macro's body becomes code. Not covered: spelling tricks
 (`checks.spelling`), inline PTX (`checks.assembly`), addresses (`checks.pointers`), state
-(`checks.global_state`), padded work (`checks.padded_work`), the lists (`checks.word_lists`).
+(`checks.global_state`), sham work (`checks.sham_work`), the lists (`checks.word_lists`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _refused_word(stream: tuple[Token, ...], at: int) -> bool:
     before = stream[at - 1].text if at else ""
     if word in word_lists.FORBIDDEN_WORDS:
         return True
-    if word.startswith(word_lists.FORBIDDEN_PREFIXES) and word not in word_lists.BUILTINS:
+    if word.startswith(word_lists.FORBIDDEN_PREFIXES) and word not in word_lists.ALLOWED_BUILTINS:
         return True
     if word == "delete":
         return before != "="
@@ -91,9 +91,9 @@ def _attributes(source: Source) -> Iterator[Finding]:
         for at, token in enumerate(stream):
             following = stream[at + 1].text if at + 1 < len(stream) else ""
             if token.text == "__attribute__":
-                end, allowed = matching_bracket(stream, at + 1, "(", ")"), word_lists.ATTRIBUTES
+                end, allowed = matching_bracket(stream, at + 1, "(", ")"), word_lists.ALLOWED_ATTRIBUTES
             elif (token.text, following) == ("[", "["):
-                end, allowed = matching_bracket(stream, at, "[", "]"), word_lists.STANDARD_ATTRIBUTES
+                end, allowed = matching_bracket(stream, at, "[", "]"), word_lists.ALLOWED_STANDARD_ATTRIBUTES
             else:
                 continue
             if end == len(stream) or (token.text == "__attribute__" and following != "("):

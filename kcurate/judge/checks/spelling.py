@@ -52,9 +52,9 @@ def directives(source: Source) -> Iterator[Finding]:
     """Directives that hide or redirect code, and macros that probe the compiler's files."""
     for line in source.directives:
         name = line[0].text if line else ""
-        if name not in word_lists.DIRECTIVES:
+        if name not in word_lists.ALLOWED_DIRECTIVES:
             yield Finding("directives", f"#{name}", line[0].line)
-        elif name == "pragma" and (len(line) < 2 or line[1].text not in word_lists.PRAGMAS):
+        elif name == "pragma" and (len(line) < 2 or line[1].text not in word_lists.ALLOWED_PRAGMAS):
             yield Finding("directives", f"#pragma {line[1].text if len(line) > 1 else ''}", line[0].line)
         elif name in ("define", "undef") and len(line) > 1 and line[1].text in _NEVER_DEFINED:
             yield Finding("directives", f"{name}s {line[1].text}", line[0].line)
@@ -66,7 +66,7 @@ def directives(source: Source) -> Iterator[Finding]:
                 inside = stream[at + 1 : at + 4]
                 literal = [part.kind for part in inside] == ["punctuation", "string", "punctuation"]
                 words = inside[1].text.strip('"').split() if literal else []
-                if not words or words[0] not in word_lists.PRAGMAS:
+                if not words or words[0] not in word_lists.ALLOWED_PRAGMAS:
                     yield Finding("directives", "_Pragma", token.line)
 
 

@@ -2,10 +2,9 @@
 
 They keep hostile code away from the compiler's host, clocks, and state that survives a run; running the side
 shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.compiler_names`,
-`checks.source`, `checks.assembly`,
-`checks.pointers`, `checks.global_state`, `checks.padded_work`, `checks.binary`), repeated launches, which
-need a bound plan (`checks.repeated_launches`), outcomes (`admission`), sandboxing
-(`workers.inside.isolation`).
+`checks.source`, `checks.assembly`, `checks.pointers`, `checks.global_state`, `checks.sham_work`,
+`checks.binary`), repeated launches, which need a bound plan (`checks.repeated_launches`), outcomes
+(`admission`), sandboxing (`workers.inside.isolation`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import InputError, ProblemError
-from kcurate.judge.checks import assembly, binary, padded_work, pointers, spelling
+from kcurate.judge.checks import assembly, binary, pointers, sham_work, spelling
 from kcurate.judge.checks import source as source_checks
 from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
@@ -105,7 +104,7 @@ SOURCE_CHECKS: Mapping[str, SourceCheck] = {
     "host": source_checks.host,
     "assembly": assembly.assembly,
     "int_as_ptr": pointers.int_as_ptr,
-    "sham": padded_work.find_padded_work,
+    "sham": sham_work.find_sham_work,
 }
 PLAN_CHECKS: Mapping[str, PlanCheck] = {
     "literal_plan": literal_plan,
@@ -184,7 +183,7 @@ def check_binary(
 
 def hints(side: Side) -> tuple[Finding, ...]:
     """Comments and names that tell which side this is: no reason to refuse a side, but bad training data."""
-    return tuple(padded_work.label_leaks(Source(side.code))) if side.language == "cuda" else ()
+    return tuple(sham_work.label_leaks(Source(side.code))) if side.language == "cuda" else ()
 
 
 def _written_by_plan(side: Side) -> set[str]:

@@ -1,4 +1,4 @@
-"""The lists behind the static checks: forbidden and fixed words.
+"""The word lists behind the static checks: what a side must not name, and what it may.
 
 Sources: CUDA C++ Programming Guide (language extensions, device-side functions), NVRTC user guide (predefined
 headers). Not covered: searching code for them (`kcurate.judge.checks.source`), what may be included
@@ -13,7 +13,9 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Functions that device code has from the start: clocks, printf, the device heap. No declaration excuses them.
+# --- Deny-lists: words that a side must not use or redefine ---
+
+# Device functions that need no header: clocks, printf, the device heap. A side may not declare them either.
 BUILT_IN_CALLS = word_set(
     """
     printf vprintf malloc free alloca cudaMalloc cudaFree cudaMallocAsync cudaFreeAsync cudaLaunchDevice
@@ -21,7 +23,7 @@ BUILT_IN_CALLS = word_set(
     cudaMemsetAsync cudaStreamCreateWithFlags cudaGraphLaunch clock clock64 __assertfail
     """
 )
-# The host's functions. A name that the side declares itself is its own (`checks.own_names`).
+# Host library functions. A side may declare a function of the same name and call that (`checks.own_names`).
 HOST_FUNCTIONS = word_set(
     """
     fprintf sprintf snprintf puts putchar calloc realloc aligned_alloc trap abort exit _exit _Exit quick_exit
@@ -31,7 +33,7 @@ HOST_FUNCTIONS = word_set(
     siglongjmp getcontext setcontext makecontext swapcontext sleep usleep nanosleep gettimeofday clock_gettime
     """
 )
-# Of the former, names that ordinary code gives to variables and labels; a declaration excuses all but calls.
+# Built-in calls whose names are also common for variables and labels: once declared, only a call is refused.
 ORDINARY_NAMES = frozenset({"free", "clock"})
 # Refused everywhere, called or not.
 FORBIDDEN_WORDS = word_set(
@@ -51,13 +53,13 @@ FORBIDDEN_PREFIXES = (
     "__cxa_",
     "__libc_",
     "__asan_",
-    # What the waits of the CUDA C++ library are made of.
+    # Internals of the CUDA C++ library's waits.
     "__cccl_thread",
     "__libcpp_thread",
     "__try_wait",
     "__call_try_wait",
     "__acquire_slow",
-    # Addresses of local memory that no variable declares.
+    # They turn integers into local addresses and back, past any declared variable.
     "__cvta_local_to_generic",
     "__cvta_generic_to_local",
     "get_sreg_clock",
@@ -71,16 +73,8 @@ FORBIDDEN_PREFIXES = (
     "get_sreg_nwarpid",
     "get_sreg_pm",
 )
-BUILTINS = frozenset(
-    f"__builtin_{name}"
-    for name in (
-        "expect", "assume", "assume_aligned", "unreachable", "popcount", "popcountll", "clz", "clzll", "ctz",
-        "ctzll", "ffs", "ffsll", "bit_cast", "huge_val", "huge_valf", "inf", "inff", "nan", "nanf", "fabs",
-        "fabsf", "sqrt", "sqrtf", "offsetof", "align",
-    )
-)  # fmt: skip
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm", "_asm"})
-# Words that no pasted token may be a substring of.
+# The fixed operand of a `##` must not be a substring of one of these: `pri ## x` could spell `printf`.
 HIDDEN_WORDS = ASM_WORDS | BUILT_IN_CALLS | HOST_FUNCTIONS | FORBIDDEN_WORDS | frozenset(FORBIDDEN_PREFIXES)
 # Words that a macro may not redefine, since the checks rely on their meaning (asserts: as with NDEBUG).
 FIXED_KEYWORDS = word_set(
@@ -91,21 +85,35 @@ FIXED_KEYWORDS = word_set(
     assert NDEBUG
     """
 )
-PRAGMAS = word_set(
+
+# --- Allow-lists: a side may use these words and no others of their kind ---
+
+# Exceptions to the prefix `__builtin_`.
+ALLOWED_BUILTINS = frozenset(
+    f"__builtin_{name}"
+    for name in (
+        "expect", "assume", "assume_aligned", "unreachable", "popcount", "popcountll", "clz", "clzll", "ctz",
+        "ctzll", "ffs", "ffsll", "bit_cast", "huge_val", "huge_valf", "inf", "inff", "nan", "nanf", "fabs",
+        "fabsf", "sqrt", "sqrtf", "offsetof", "align",
+    )
+)  # fmt: skip
+ALLOWED_PRAGMAS = word_set(
     """
     unroll nounroll once ivdep nv_exec_check_disable hd_warning_disable
     nv_diag_suppress nv_diag_default nv_diag_once nv_diagnostic diag_suppress diag_default
     """
 )
-DIRECTIVES = frozenset(
+ALLOWED_DIRECTIVES = frozenset(
     {"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", ""}
 )
-# What `__attribute__((...))` may hold: it means the same to both compilers, and nothing to instrumentation.
-ATTRIBUTES = word_set(
+# In `__attribute__((...))`: NVRTC and g++ give these the same meaning, and none changes instrumentation.
+ALLOWED_ATTRIBUTES = word_set(
     """
     aligned __aligned__ packed __packed__ unused __unused__ always_inline __always_inline__ noinline
     __noinline__ const pure may_alias sizeof alignof int long float double char short
     """
 )
-# What `[[...]]` may hold. (NVRTC ignores `no_unique_address`, g++ does not.)
-STANDARD_ATTRIBUTES = word_set("maybe_unused nodiscard noreturn deprecated fallthrough likely unlikely")
+# In `[[...]]`. (NVRTC ignores `no_unique_address`, g++ does not.)
+ALLOWED_STANDARD_ATTRIBUTES = word_set(
+    "maybe_unused nodiscard noreturn deprecated fallthrough likely unlikely"
+)

@@ -358,7 +358,7 @@ HONEST = [
 
 
 @pytest.mark.parametrize("body", SHAM)
-def test_padded_work_is_refused(body: str) -> None:
+def test_sham_work_is_refused(body: str) -> None:
     assert findings(kernel(body), "sham") == ["sham"]
 
 

@@ -1,10 +1,12 @@
 """Useless work that pads a slow side (the check `sham`), and text that says which side it is.
 
-`find_padded_work` refuses what no competent beginner writes: loops that repeat the same work, loops that only
-wait, volatile locals, products with a literal zero, and comments or names that admit it. A loop is never
-refused if its body reads its own results, calls an unknown function or can exit early. `label_leaks` only
-hints, since published code loses its comments and gets neutral names. Both are token heuristics. Not covered:
-repeated launches (`kcurate.judge.checks.repeated_launches`).
+`find_sham_work` refuses code that no competent beginner writes: loops whose iterations all do the same, as in
+`for (int i = 0; i < 64; i++) { sum = x[row]; }`, loops of barriers only, volatile locals, products with a
+literal zero, and comments or names that admit it. It passes a loop whose body reads what an earlier iteration
+wrote, calls an unknown function or can exit early. The outcome is `static_reject`, not `padded`, which needs
+evidence from runs (`kcurate.judge.made_slow`). `label_leaks` only hints, since published code loses its
+comments and gets neutral names. Both are token heuristics. Not covered: repeated launches
+(`kcurate.judge.checks.repeated_launches`).
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 MAX_LOOPS = 1000
 MAX_BODY_TOKENS = 2000
 MAX_STATEMENT_DEPTH = 16
-# Tokens examined in all loop bodies together; a nested loop is read once for each loop around it.
-MAX_READ = 100_000
+# Tokens examined in all loop bodies together; a nested loop is examined once for each loop around it.
+MAX_EXAMINED_TOKENS = 100_000
+# The declaration around a `volatile`: `extern __shared__ volatile`, `volatile unsigned long long int *p`.
+TOKENS_BEFORE_VOLATILE, TOKENS_FROM_VOLATILE = 3, 6
 _ZERO = re.compile(r"0*\.0*(?:[eE][+-]?\d+)?[fF]?|0+[fF]")
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 _KEYWORDS = word_set(
@@ -40,32 +44,32 @@ _KEYWORDS = word_set(
     """
 )
 # Functions whose result depends on their arguments alone, so that a loop that calls them may be redundant.
-_PURE = word_set(
+_PURE_FUNCTIONS = word_set(
     """
     sqrtf sqrt expf exp logf log sinf cosf sin cos tanhf tanh fabsf fabs abs min max fminf fmaxf powf pow
     rsqrtf rsqrt fmaf fma __fmaf_rn __expf __logf __sinf __cosf __fdividef __ldg
     """
 )
 _WAITS = word_set("__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system")
-# A loop body with one of these may exit early or do what this check cannot follow; it is not examined.
-_UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
+# A loop body with one of these may exit early or have effects that this check does not follow; it passes.
+_NOT_FOLLOWED = word_set("break return goto continue asm while do switch atomicAdd")
 
 
-def find_padded_work(source: Source) -> Iterator[Finding]:
+def find_sham_work(source: Source) -> Iterator[Finding]:
     """Redundant and empty loops, loops of barriers, volatile locals, products with zero, admissions."""
     plain = source.plain
     loops = [at for at, token in enumerate(plain) if token.text in ("for", "while")][:MAX_LOOPS]
-    left = MAX_READ
+    tokens_left = MAX_EXAMINED_TOKENS
     for at in loops:
         token = plain[at]
-        if left <= 0:
+        if tokens_left <= 0:
             break
         if parts := _for_parts(plain, at) if token.text == "for" else _while_parts(plain, at):
             variable, body = parts
-            left -= len(body)
+            tokens_left -= len(body)
             if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
                 yield Finding("sham", "a loop that does nothing", token.line)
-            elif variable and _same_each_time(variable, body):
+            elif variable and _iterations_repeat(variable, body):
                 yield Finding("sham", "a loop that repeats the same work", token.line)
     yield from _volatile_locals(plain)
     yield from _products_with_zero(plain)
@@ -110,14 +114,14 @@ def _while_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[T
     return counted.pop(), body[:start]
 
 
-def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
-    """Whether repeating the body changes nothing: it reads nothing that an earlier iteration wrote."""
+def _iterations_repeat(variable: str, body: tuple[Token, ...]) -> bool:
+    """Whether each iteration does the same: none reads `variable` or a value that an earlier one wrote."""
     texts = {token.text for token in body}
-    if variable in texts or texts & _UNREAD:
+    if variable in texts or texts & _NOT_FOLLOWED:
         return False
     for before, token, after in zip((None, *body), body, (*body[1:], None), strict=False):
         called = token.kind == "word" and after is not None and after.text == "("
-        if called and token.text not in _PURE | _WAITS | {"if", "for", "sizeof"}:
+        if called and token.text not in _PURE_FUNCTIONS | _WAITS | {"if", "for", "sizeof"}:
             return False
         if token.text == "&" and (before is None or before.text in ("(", ",", "=")):
             return False
@@ -126,19 +130,19 @@ def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
 
 
 def _written_and_read(body: tuple[Token, ...]) -> tuple[set[str], set[str]]:
-    """Names that the body writes, and names that it may read before it has assigned them."""
-    names = _Names()
-    names.block(body, certain=True)
-    return names.written, names.read
+    """Names that the body writes, and names that it may read before it assigns them in the same iteration."""
+    accesses = _NameAccesses()
+    accesses.block(body, certain=True)
+    return accesses.written, accesses.read
 
 
-class _Names:
-    """Collects the names that a body writes, and those that it may read before assigning them itself."""
+class _NameAccesses:
+    """Walks a loop body; `written` and `read` as in `_written_and_read`, `assigned`: assigned for certain."""
 
     def __init__(self) -> None:
         self.written: set[str] = set()
         self.read: set[str] = set()
-        self.fresh: set[str] = set()
+        self.assigned: set[str] = set()
         self.depth = 0
 
     def block(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
@@ -184,31 +188,31 @@ class _Names:
 
     def simple(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
         """Read an assignment or declaration; any other simple statement reads all its names."""
-        places = [i for i, token in enumerate(tokens) if token.text in _ASSIGN]
+        assigns = [i for i, token in enumerate(tokens) if token.text in _ASSIGN]
         stepped = {"++", "--"} & {token.text for token in tokens}
-        if stepped or len(places) > 1:
+        if stepped or len(assigns) > 1:
             names = _names(tokens)
             self.written |= names
-            self.read |= names - self.fresh
+            self.read |= names - self.assigned
             return
-        if not places:
-            self.read |= _names(tokens) - self.fresh
+        if not assigns:
+            self.read |= _names(tokens) - self.assigned
             return
-        left, right = tokens[: places[0]], tokens[places[0] + 1 :]
-        self.read |= _names(right) - self.fresh
+        left, right = tokens[: assigns[0]], tokens[assigns[0] + 1 :]
+        self.read |= _names(right) - self.assigned
         target = next((t.text for t in left if t.kind == "word" and t.text not in _KEYWORDS), None)
         typed = len(left) > 1 and left[0].kind == left[-1].kind == "word"
         if typed and all(t.kind == "word" or t.text in ("*", "&", "::") for t in left):
-            self.fresh.add(left[-1].text)
+            self.assigned.add(left[-1].text)
             return
-        self.read |= _names(left[1:]) - self.fresh - ({target} if target else set())
+        self.read |= _names(left[1:]) - self.assigned - ({target} if target else set())
         if target is None:
             return
         self.written.add(target)
-        if tokens[places[0]].text != "=":
-            self.read |= {target} - self.fresh
+        if tokens[assigns[0]].text != "=":
+            self.read |= {target} - self.assigned
         elif certain and len(left) == 1:
-            self.fresh.add(target)
+            self.assigned.add(target)
 
 
 def _names(tokens: tuple[Token, ...]) -> set[str]:
@@ -216,7 +220,7 @@ def _names(tokens: tuple[Token, ...]) -> set[str]:
 
 
 def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
-    """Where the statement at `at` ends: after its `;` or brace, at most `MAX_BODY_TOKENS` further on."""
+    """The index after the statement at `at`: after its `;` or brace, at most `MAX_BODY_TOKENS` further on."""
     last = min(len(tokens), at + MAX_BODY_TOKENS + 1)
     while at < last and tokens[at].text in ("for", "if", "else"):
         is_else = tokens[at].text == "else"
@@ -229,14 +233,14 @@ def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
 
 
 def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:
-    """`volatile` on a plain local; shared memory and pointers are exempt, as in old warp-synchronous code."""
+    """`volatile` on a local, except shared memory and pointers, which old warp-synchronous code needs."""
     depth = 0
     for at, token in enumerate(plain):
         depth += (token.text == "{") - (token.text == "}")
         if token.text != "volatile" or not depth:
             continue
-        near = [item.text for item in plain[max(0, at - 3) : at + 6]]
-        if not {"__shared__", "*", "&", "asm", "__asm__"} & set(near):
+        near = {item.text for item in plain[max(0, at - TOKENS_BEFORE_VOLATILE) : at + TOKENS_FROM_VOLATILE]}
+        if not {"__shared__", "*", "&", "asm", "__asm__"} & near:
             yield Finding("sham", "a volatile local", token.line)
 
 
@@ -250,21 +254,20 @@ def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
 
 def _confessions(source: Source) -> Iterator[Finding]:
     """Comments and names that say that the code is slow on purpose."""
-    for match in _COMMENT.finditer(source.code):
-        if found := _CONFESSION.search(" ".join(match.group().split())):
-            yield Finding(
-                "sham", f"a comment says {found.group()!r}", source.code.count("\n", 0, match.start()) + 1
-            )
+    for comment in _COMMENT.finditer(source.code):
+        if admission := _CONFESSION.search(" ".join(comment.group().split())):
+            line = source.code.count("\n", 0, comment.start()) + 1
+            yield Finding("sham", f"a comment says {admission.group()!r}", line)
     for token in source.plain:
-        if token.kind == "word" and (found := _CONFESSION.search(token.text.replace("_", " "))):
+        if token.kind == "word" and _CONFESSION.search(token.text.replace("_", " ")):
             yield Finding("sham", f"the name {token.text!r}", token.line)
 
 
 def label_leaks(source: Source) -> Iterator[Finding]:
     """Comments and names that tell which side this is; hints, never refusals."""
-    for match in _COMMENT.finditer(source.code):
-        if label := LABELS.search(match.group()):
-            line = source.code.count("\n", 0, match.start()) + 1
+    for comment in _COMMENT.finditer(source.code):
+        if label := LABELS.search(comment.group()):
+            line = source.code.count("\n", 0, comment.start()) + 1
             yield Finding("label_leaks", f"a comment says {label.group()!r}", line)
     seen = set()
     for token in source.plain:
