@@ -75,7 +75,7 @@ class _AccessFinder:
                 if self.code.declared(pointer, node.start_byte) != declared:
                     continue
                 access, alias = self._access(node, is_element, depth)
-                accesses.append((_when(node), access))
+                accesses.append((_evaluation_order(node), access))
                 if alias is not None:
                     target = self.code.of(alias)
                     declaration = self.code.declared(target, alias.start_byte)
@@ -91,7 +91,7 @@ class _AccessFinder:
             call = up.parent if kind == "argument_list" and up.parent.type == "call_expression" else None
             if call is not None:
                 if cast_type(call) == "":
-                    return self._passed(up, node, is_element, depth), None
+                    return self._by_callee(up, node, is_element, depth), None
                 up = call
             elif kind == "subscript_expression" and up.child_by_field_name("argument") == node:
                 is_element = True
@@ -99,7 +99,7 @@ class _AccessFinder:
                 is_element = is_element or "->" in (child.type for child in up.children)
             elif kind == "pointer_expression":
                 is_element = up.children[0].type == "*"
-            elif not self._same(up, node, is_element):
+            elif not self._is_same_memory(up, node, is_element):
                 break
             node = up
         if up is None:
@@ -116,7 +116,7 @@ class _AccessFinder:
             return Usage(), None
         return (_READ if is_element else Usage()), None
 
-    def _same(self, up: Node, node: Node, is_element: bool) -> bool:
+    def _is_same_memory(self, up: Node, node: Node, is_element: bool) -> bool:
         """Whether the expression around a node is the same element, or a pointer into the same memory."""
         if up.type == "binary_expression":
             return not is_element and up.children[1].type in ("+", "-")
@@ -135,8 +135,8 @@ class _AccessFinder:
             return Usage(), None
         return Usage(), target
 
-    def _passed(self, arguments: Node, node: Node, is_element: bool, depth: int) -> Usage:
-        """An argument of a call, or of a constructor."""
+    def _by_callee(self, arguments: Node, node: Node, is_element: bool, depth: int) -> Usage:
+        """Accesses by the callee (a function or constructor) of which `node` is an argument."""
         call = self.code.call_of(arguments.parent)
         function = arguments.parent.child_by_field_name("function")
         name = call.name if call is not None else re.split(r"\.|->|::", self.code.of(function))[-1]
@@ -157,7 +157,7 @@ class _AccessFinder:
         return Usage()
 
 
-def _when(node: Node) -> int:
+def _evaluation_order(node: Node) -> int:
     """The byte offset by which accesses are ordered: the target of an assignment follows its right side."""
     at, up = node.start_byte, node.parent
     while up is not None and not up.type.endswith("statement"):
