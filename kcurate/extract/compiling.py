@@ -16,7 +16,12 @@ from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.core import codec, compile_cache, own_files, store
 from kcurate.core.notes import Note
 from kcurate.cuda_source import features, techniques
-from kcurate.cuda_source.standalone.trimming import build_macros, trimmed
+from kcurate.cuda_source.standalone.trimming import (
+    build_macros,
+    error_lines,
+    trimmed,
+    without_failing_instances,
+)
 from kcurate.cuda_source.standalone.unit import BUILD_MACRO
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
@@ -131,39 +136,36 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
 
 
 def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
-    """The task without needless declarations and with the build's macros, if it then compiles."""
-    code, result, shims = task.code, failed, {*task.kernel.shims}
+    """The task without what it does not need and with the build's macros, if it then compiles."""
+    code, kernel, result = task.code, task.kernel, failed
     includes = b"\n".join(re.findall(rb"^\s*#\s*include\b[^\n]*", code, re.MULTILINE))
 
     def in_headers(names: Set[bytes]) -> Set[bytes]:
         asked = sorted(names)
         probe = [b"using ::%b;" % name for name in asked]
-        log = nvrtc.compile_cubin(b"\n".join([*probe, includes]), arch=ARCHS[0]).log if probe else ""
-        unknown = _error_lines(log)
+        source = b"\n".join([includes, b"#line 1", *probe])
+        log = nvrtc.compile_cubin(source, arch=ARCHS[0]).log if probe else ""
+        unknown = error_lines(log)
         return {name for line, name in enumerate(asked, 1) if line not in unknown}
 
     for _ in range(MAX_TRIMS if len(code) <= MAX_TRIMMED_BYTES else 0):
-        log = result.log or ""
+        log, left = result.log or "", kernel.instantiations
         macros = build_macros(code, {*_UNDEFINED.findall(log)}, task.definitions)
-        shorter = macros + code if macros else trimmed(code, _error_lines(log), task.kernel.name, in_headers)
+        repair = BUILD_MACRO if macros else "needless"
+        shorter = macros + code if macros else trimmed(code, error_lines(log), kernel.name, in_headers)
+        if shorter == code:
+            repair = "failing-instance"
+            shorter, left = without_failing_instances(code, log, left)
         if shorter == code:
             break
-        shims.add(BUILD_MACRO if macros else "needless")
-        code, result = shorter, _compile_for(ARCHS[0], shorter, task.kernel)
+        shims = tuple(sorted({*kernel.shims, repair}))
+        code, kernel = shorter, replace(kernel, shims=shims, instantiations=left)
+        result = _compile_for(ARCHS[0], code, kernel)
         if result.ok:
             code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
-            kernel = replace(
-                task.kernel,
-                shims=tuple(sorted(shims)),
-                features=features(code),
-                techniques=techniques(code),
-            )
+            kernel = replace(kernel, features=features(code), techniques=techniques(code))
             return replace(task, kernel=kernel, code=code), compile_kernel(code, kernel)
     return task, failed
-
-
-def _error_lines(log: str) -> set[int]:
-    return {int(line) for line in re.findall(r"\((\d+)\): (?:catastrophic )?error", log)}
 
 
 def compiled(task: KernelTask) -> CompiledKernel | None:

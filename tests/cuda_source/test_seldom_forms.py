@@ -182,3 +182,18 @@ def test_a_macro_of_launch_bounds_is_no_part_of_a_kernels_name(body: str) -> Non
         f"#define N 64\n#define TILE_BOUND {body}\n__global__ void TILE_BOUND\nfill(int *v) {{ *v = 1; }}\n"
     )
     assert [function.name for function in Code(source.encode()).functions] == ["fill"]
+
+
+@pytest.mark.parametrize("before", ["HD", "inline HD", "constexpr", "HD constexpr"])
+@pytest.mark.parametrize("template", ["template <int N> ", ""])
+def test_a_macro_call_that_is_a_device_function_gets_no_annotation_before_it(
+    template: str, before: str
+) -> None:
+    source = (
+        "#define HD __host__ __device__\n"
+        f"#define SUMS(name, type, step, ...) {template}{before} type name(__VA_ARGS__) {{ \\\n"
+        "  type sum = 0; step; return sum; }\n"
+        "SUMS(both, int, sum += x + y, int x, int y)\n"
+        f"__global__ void k(int *v) {{ v[0] = both{'<3>' * bool(template)}(v[1], v[2]); }}\n"
+    )
+    assert compiles(only(unit({"main.cu": source})))

@@ -435,6 +435,17 @@ def test_a_condition_that_cannot_be_evaluated_is_counted_and_written_into_the_ke
             "__global__ void k(int *v) { int event = 1, logger = 2; v[0] = event + logger; }\n",
             "needless",
         ),
+        (
+            'const struct { std::string name; int size; } table[] = {{"a", 3}, {"b", 4}};\n'
+            "template <int N> __global__ void k(int *v) { v[0] = N; }\n"
+            "void run(int *v) { k<table[0].size><<<1, 1>>>(v); k<5><<<1, 1>>>(v); }\n",
+            "failing-instance",
+        ),
+        (
+            "template <class T> __global__ void k(T *v) { v->x = 1; }\n"
+            "void run(int *v, int2 *w) { k<int><<<1, 1>>>(v); k<int2><<<1, 1>>>(w); }\n",
+            "failing-instance",
+        ),
         ("__global__ void k(SCALAR *v, int n) { if (threadIdx.x < n) v[threadIdx.x] = 1; }\n", "build-macro"),
         ("__global__ void k(int *v) { __shared__ int s[TILE]; s[0] = 1; v[0] = s[0]; }\n", "build-macro"),
     ],
@@ -456,10 +467,21 @@ def test_a_file_that_does_not_compile_is_tried_without_what_it_does_not_need(
     assert {path: data for path, data in snapshot(tmp_path / "w").items() if path in before} == before
 
 
-def test_a_file_that_needs_what_does_not_compile_stays_as_it_was(tmp_path: Path) -> None:
-    source = "struct log { std::string text; int n; };\n__global__ void k(log *v) { v->n = 1; }\n"
+@pytest.mark.parametrize(
+    "source",
+    [
+        "struct log { std::string text; int n; };\n__global__ void k(log *v) { v->n = 1; }\n",
+        # Without it, the header's would be meant.
+        "#include <cuda_fp16.h>\nnamespace mine {\nstruct half2 { std::string text; };\n"
+        "__global__ void k(half2 *v) { v[0] = half2(); }\n}\n",
+        "struct log { std::string text; int n; };\n"
+        "template <class T> __global__ void k(T *v, log *w) { v->x = w->n; }\n"
+        "void run(int *v, int2 *u, log *w) { k<int><<<1, 1>>>(v, w); k<int2><<<1, 1>>>(u, w); }\n",
+    ],
+)
+def test_a_file_that_needs_what_does_not_compile_stays_as_it_was(source: str, tmp_path: Path) -> None:
     summary = extract(tmp_path / "w", _file(tmp_path / "k.cu", source), compile=True)
     assert summary.items["kernels"] == {"compile_error": 1}
     [kernel] = kernels(tmp_path / "w").values()
-    assert "needless" not in kernel.shims
+    assert not {"needless", "failing-instance"} & {*kernel.shims}
     assert "std::string" in (tmp_path / "w" / "kernels" / kernel.id / "kernel.cu").read_text()

@@ -160,7 +160,9 @@ def parse(source: bytes) -> Parsed:
         _annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare, plain)
     )
     declarations = [_as_kernel(item, bare, words) for item in named]
-    declarations += (item for statement in statements for item in _of_macro_call(statement, bare))
+    declarations += (
+        item for statement in statements for item in _of_macro_call(statement, bare, annotations)
+    )
     items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
     items = tuple(_within(items, opened)) if opened else items
     return Parsed(source, text, bare, tree, items, annotations, before)
@@ -183,12 +185,18 @@ def _within(items: Iterable[Item], opened: Sequence[Opened]) -> Iterator[Item]:
         yield replace(item, wrapper=(*heads, *item.wrapper)) if heads else item
 
 
-def _of_macro_call(statement: MacroStatement, bare: bytes) -> Iterator[Item]:
+def _of_macro_call(
+    statement: MacroStatement, bare: bytes, annotations: Mapping[bytes, frozenset[bytes]]
+) -> Iterator[Item]:
     """What a macro call declares: one item; if kernels are among it, these and the rest, all written out."""
     text, (start, end) = statement.expansion, (statement.start, statement.end)
     plain = blank_literals(text)
+    places = list(annotations_in(plain, annotations))
+    before, tree = {last: first for first, last in places}, parse_tree(blanked(text, places))
     items = [
-        item for item in _items(parse_tree(text).root_node, text, plain, plain) if item.kind in _DECLARABLE
+        _annotated(item, plain, annotations, before)
+        for item in _items(tree.root_node, text, plain, plain)
+        if item.kind in _DECLARABLE
     ]
     kernels = [item for item in items if item.kernel and item.names]
     if kernels:
@@ -202,6 +210,10 @@ def _of_macro_call(statement: MacroStatement, bare: bytes) -> Iterator[Item]:
             yield _written_out(declared_here, statement, plain, at)
     elif items and not any(b"__global__" in item.qualifiers for item in items):
         first = next((item for item in items if item.device), items[0])
+        if first.kind == "function" and first.template and not first.device:
+            # `__device__` goes behind its template head.
+            yield _written_out(items, statement, plain, start)
+            return
         names = tuple(name for item in items for name in item.names)
         used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
         yield replace(

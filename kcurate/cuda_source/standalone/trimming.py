@@ -2,21 +2,32 @@
 
 The closure matches names, not scopes, so a file may hold classes of the host that nothing in it needs. One
 that does not compile can go if no other declaration has any of its names: what needs it then fails to compile
-too. Not covered: compiling, and names that headers declare (the caller asks the compiler).
+too. So can a stated instance of a template, if others compile. Not covered: compiling, and names that headers
+declare (the caller asks the compiler).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from kcurate.cuda_source.launches.instantiations import declaration
 from kcurate.cuda_source.parse.items import Item, parse
 from kcurate.cuda_source.preprocess.macros import blanked
 
 _DROPPED_KINDS = frozenset(("function", "type", "variable", "prototype", "using"))
 _OPERATOR = re.compile(rb"\boperator\b")
 _MENTIONED = re.compile(rb"\b(?:struct|class|union|enum)\s+(\w+)(?!\s*[{:])")
+_ERROR = re.compile(r"^kernel\.cu\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
+# Not those for a name expression, which repeat that its instance is wrong.
+_ANY_ERROR = re.compile(r"^(?!__nv_name_map)\S+\(\d+\): (?:catastrophic )?error\b", re.MULTILINE)
+_INSTANTIATED = re.compile(r"\bat line (\d+)(?! of (?!kernel\.cu))")
+
+
+def error_lines(log: str) -> set[int]:
+    """The lines of a file, from 1, for which NVRTC's log has an error."""
+    return {int(line) for line in _ERROR.findall(log)}
 
 
 def trimmed(
@@ -47,6 +58,32 @@ def trimmed(
     fixed = (names & kept) | in_headers(names - kept)
     spans = sorted((each.item.start, each.item.end) for each in gone.values() if not fixed & each.names)
     return blanked(code, spans) if spans else code
+
+
+def without_failing_instances(
+    code: bytes, log: str, expressions: Sequence[str]
+) -> tuple[bytes, tuple[str, ...]]:
+    """The file and the name expressions of its stated instances without those that all errors come from.
+
+    The same: an error has another cause, or no instance is left.
+    """
+    lines = code.split(b"\n")
+    stated = {
+        number: expression
+        for expression in expressions
+        for number, line in enumerate(lines, 1)
+        if declaration(expression) in line
+    }
+    causes = [
+        stated.keys() & {int(line) for line in [*_ERROR.findall(message), *_INSTANTIATED.findall(message)]}
+        for message in log.split("\n\n")
+        if _ANY_ERROR.search(message)
+    ]
+    failing = set[int]().union(*causes)
+    left = tuple(each for each in expressions if each not in {stated[line] for line in failing})
+    if not left or not all(causes):
+        return code, tuple(expressions)
+    return b"\n".join(b"" if at in failing else line for at, line in enumerate(lines, 1)), left
 
 
 def build_macros(code: bytes, undefined: Set[str], known: Mapping[str, str]) -> bytes:
