@@ -8,7 +8,7 @@ rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and
 |---|---|---|
 | `pairs` | 0.02 to 0.3 for the stage it reached, plus log-speedup relative to the best known speedup | 0 |
 | `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) | 0.8, as there |
-| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x its share of the best | 0 |
+| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x share of the best | 0 |
 | `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed | 0.6 |
 """
 
