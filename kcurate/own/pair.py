@@ -71,6 +71,8 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         )
         summary = record.finish({"pairs": {outcome.outcome.value: 1}})
         if outcome.pair is None:
+            for target in wanted:
+                target.forget_launch()
             raise _failure(outcome, wanted)
         store.write_candidate(folder, outcome.pair)
         following = record.command("validate", folder)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate.core import own_files, store
+from kcurate.core import codec, own_files, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.file import toml_reader
 from kcurate.draft.file.open_places import filled, open_fields
-from kcurate.draft.for_pairs.other_kernel import FORM_NAME
+from kcurate.draft.for_pairs.other_kernel import FORM_NAME, launches_of, shown_launch
 from kcurate.draft.host import host_files
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
@@ -29,8 +29,21 @@ from kcurate.suites.problems import PROBLEM_NAME, own_problem
 
 # Asks a person: the question and the value so far; returns the answer (empty: keep the value).
 Ask = Callable[[str, str], str]
-# Beside a kernel: the launch that its draft was made for, if an option gave it.
-LAUNCH_NAME = "launch.txt"
+# Beside a kernel: what its draft was made for.
+DRAFTED_NAME = "drafted.json"
+
+
+@dataclass(frozen=True)
+class _Drafted:
+    """What a draft was made for: ids of its text and of the kernel, the launch that an option gave.
+
+    `failed`: that launch failed, so it is not used again.
+    """
+
+    form: str
+    kernel: str
+    launch: str | None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,40 @@ class Wanted:
         """Whether it has an admitted problem."""
         return self.own.half.known() is not None
 
+    @property
+    def drafted_for(self) -> _Drafted | None:
+        """What its draft was made for; None: no draft, or one that somebody wrote."""
+        path = self.form.with_name(DRAFTED_NAME)
+        if not (store.exists(path) and store.exists(self.form)):
+            return None
+        return codec.from_data(_Drafted, codec.parse(own_files.read(path), where=str(path)))
+
+    @property
+    def drafted(self) -> _Drafted | None:
+        """The same; None too where somebody edited the draft."""
+        made_for = self.drafted_for
+        return made_for if made_for and made_for.form == store.content_id(own_files.read(self.form)) else None
+
+    def _keep(self, drafted: _Drafted) -> None:
+        store.write_bytes(self.form.with_name(DRAFTED_NAME), store.pretty_json(codec.to_data(drafted)))
+
+    def remember(self) -> None:
+        """Keep what its draft, as it is now, was made for."""
+        if store.exists(self.form):
+            self._keep(_Drafted(store.content_id(own_files.read(self.form)), self.code_id, self.launch))
+
+    def forget_launch(self) -> None:
+        """The launch that an option gave failed: the next run is not to take it up."""
+        if self.launch is not None and (drafted := self.drafted) is not None:
+            self._keep(replace(drafted, failed=True))
+
+    @property
+    def code_id(self) -> str:
+        """The kernel's code, and how its own file launches it."""
+        half = self.own.half
+        sites = [(site.grid, site.block, site.shared_bytes) for site in half.kernel.launch_sites]
+        return store.content_id(half.code, repr(sites))
+
 
 def find_problem(
     wanted: Sequence[Wanted], workspace: Path, *, ask: Ask | None, command: str, note: Note = silent
@@ -69,6 +116,9 @@ def find_problem(
             place.
     """
     ready = [(target, *_prepared(target, workspace, note)) for target in wanted]
+    for target, undrafted, _ in ready:
+        if not undrafted and (line := _remembered(target)):
+            note(line)
     against = {target.form: why for target, _, why in ready if why is not None}
     against |= _draft([target for target, undrafted, _ in ready if undrafted], workspace, note)
     if ask is not None:
@@ -81,6 +131,8 @@ def find_problem(
     if any(target.known for target in wanted):
         return
     first = min(wanted, key=_open)
+    if not _open(first):
+        first.forget_launch()
     if launchless(first):
         raise InputError(
             f"nothing launches {first.kernel.name}",
@@ -112,11 +164,21 @@ def launchless(target: Wanted) -> bool:
 def _prepared(target: Wanted, workspace: Path, note: Note) -> tuple[bool, str | None]:
     """Whether a kernel needs a new draft; else why its file is not admitted (None: it is).
 
-    A file that was edited since it was admitted is checked again; one for another launch is drafted anew.
+    A file that was edited since it was admitted is checked again; one for another launch is drafted anew, as
+    is one for other code, unless somebody edited it or its launch was given.
     """
     if _launched(target):
         return True, None
-    record = target.form.with_name(PROBLEM_NAME)
+    record, drafted = target.form.with_name(PROBLEM_NAME), target.drafted
+    if drafted is not None and drafted.failed:
+        store.remove(target.form)
+        store.remove(record)
+        before = _before(target)
+        if store.exists(before):
+            before.replace(target.form)
+    elif drafted is not None and drafted.launch is None and drafted.kernel != target.code_id:
+        _guess(target, workspace, note)
+        return True, None
     edited = (
         store.exists(record)
         and store.exists(target.form)
@@ -157,8 +219,10 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         note(line)
 
     for target in wanted:
-        if store.exists(target.form):
-            target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
+        if target.drafted is not None:
+            store.remove(target.form)
+        elif store.exists(target.form):
+            target.form.replace(_before(target))
     # A launch that the kernel's own file does not have was given or guessed: no host code is asked.
     told = [target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites]
     for some in (told, [target for target in wanted if target not in told]):
@@ -170,7 +234,29 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         except InputError:  # nothing launches one of them, as its file says
             if not all(store.exists(target.form) for target in some):
                 raise
+    for target in wanted:
+        target.remember()
     return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
+
+
+def _before(target: Wanted) -> Path:
+    """Where the file is that somebody wrote or edited before the last launch that an option gave."""
+    return target.form.with_name(f"{FORM_NAME}.old")
+
+
+def _remembered(target: Wanted) -> str | None:
+    """The line on a launch that an earlier run left, or that somebody wrote; None: there is none."""
+    place = target.form if store.exists(target.form) else target.form.with_name(PROBLEM_NAME)
+    problem = target.own.half.known() or target.own.half.unfinished_draft()
+    if target.launch is not None or problem is None or not store.exists(place) or launchless(target):
+        return None
+    how = " then ".join(f"<<<{shown_launch(launch)}>>>" for launch in launches_of(problem.side.plan))
+    other_code = place == target.form and toml_reader.read(place).code_id not in (
+        None,
+        store.content_id(target.own.half.code),
+    )
+    stays = "; it stays though the code has changed, delete it to have it drafted again" if other_code else ""
+    return f"{target.own.name}: launched as {how}, as {place} says{stays} (else: {target.option} LAUNCH)"
 
 
 def _same_code(kernel_file: Own, workspace: Path) -> bool:
@@ -207,11 +293,10 @@ def _launched(target: Wanted) -> bool:
         raise OptionError(what, where=target.option, hint="leave it out")
     record = launches.written(target.launch, target.own, target.option)
     store.write_json(target.own.half.folder / "kernel.json", record)
-    beside, text = target.own.half.folder / LAUNCH_NAME, target.launch.encode()
-    if store.exists(beside) and own_files.read(beside) == text:
-        return False
-    store.write_bytes(beside, text)
-    return True
+    if (drafted := target.drafted) is not None:
+        return drafted != _Drafted(drafted.form, target.code_id, target.launch)
+    edited = target.drafted_for  # which stays as it is for the same launch
+    return edited is None or edited.launch != target.launch
 
 
 def _guess(target: Wanted, workspace: Path, note: Note) -> None:

@@ -16,7 +16,7 @@ from kcurate.errors import InputError
 from kcurate.own import launches
 from kcurate.own.kernels import find_kernels
 from kcurate.own.pair import PairConfig, run
-from kcurate.records import Candidate, Kernel, KnownProblem, Launch
+from kcurate.records import Candidate, Kernel, KnownProblem, Launch, Step
 
 SLOW = """
 __global__ void shift(const float *x, float *y, int n) {
@@ -157,6 +157,56 @@ def test_a_bare_kernel_is_launched_as_its_code_leaves_it_and_the_guess_is_printe
         "slow.cu:shift: nothing launches it, guessed from its code: <<<(n + 255) / 256, 256>>>" in guesses[0]
     )
     assert "--fast-launch" in guesses[1]
+
+
+# Its block is what the code counts with, as the guess reads it.
+TILED = """
+#define THREADS {threads}
+__global__ void shift_two(const float *x, float *y, int n) {{
+  __shared__ float tile[THREADS];
+  int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i < n) {{ tile[threadIdx.x] = x[i]; y[i] = tile[threadIdx.x] + 1.0f; }}
+}}
+"""
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, edited: bool) -> None:
+    (copy / "tiled").mkdir()
+    lines: list[str] = []
+
+    def launch(threads: int) -> Step:
+        given = files(copy / "tiled", fast=TILED.format(threads=threads))
+        run(PairConfig(**given, workspace=copy / "work", name="tiled"), note=lines.append)
+        return paired(copy, "tiled").fast.plan[0]
+
+    assert launch(64) == Launch("shift_two", ("ceil_div(n, 64)",), (64,), ("x", "y", "n"))
+    (form,) = (copy / "work").rglob("tiled/fast/shift_two/problem.toml")
+    if not edited:
+        assert launch(32) == Launch("shift_two", ("ceil_div(n, 32)",), (32,), ("x", "y", "n"))
+        assert not form.with_name("problem.toml.old").exists()
+        return
+    form.write_text(form.read_text() + "# mine\n")
+    with pytest.raises(InputError, match=r"the sides do not agree.*ceil_div\(n, 64\), 64"):
+        launch(32)
+    stays = f"launched as <<<ceil_div(n, 64), 64>>>, as {form} says; it stays though the code has changed"
+    assert [line for line in lines if stays in line]
+
+
+def test_a_launch_that_failed_is_not_taken_up_again_and_one_that_did_not_is_printed(copy: Path) -> None:
+    config = PairConfig(**files(copy), workspace=copy / "work")
+    lines: list[str] = []
+    with pytest.raises(InputError, match="the sides do not agree"):
+        run(replace(config, fast_launch="1, 32"))
+    run(config, note=lines.append)
+    (launch,) = paired(copy).fast.plan
+    assert isinstance(launch, Launch) and launch.grid == ("ceil_div(n, 512)",)
+    assert [line for line in lines if "fast.cu:shift_two: nothing launches it, guessed" in line]
+    (form,) = (copy / "work").rglob("shift/problem.toml")
+    assert (
+        f"slow.cu:shift: launched as <<<ceil_div(n, 128), 128>>>, as {form} says (else: --slow-launch LAUNCH)"
+        in lines
+    )
 
 
 def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> None:
