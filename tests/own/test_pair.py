@@ -16,7 +16,7 @@ from kcurate.errors import InputError
 from kcurate.own import launches
 from kcurate.own.kernels import find_kernels
 from kcurate.own.pair import PairConfig, run
-from kcurate.records import Candidate, Kernel, KnownProblem, Launch, Step
+from kcurate.records import Candidate, Kernel, KnownProblem, Launch, Step, ValueArg
 
 SLOW = """
 __global__ void shift(const float *x, float *y, int n) {
@@ -207,6 +207,39 @@ def test_a_launch_that_failed_is_not_taken_up_again_and_one_that_did_not_is_prin
         f"slow.cu:shift: launched as <<<ceil_div(n, 128), 128>>>, as {form} says (else: --slow-launch LAUNCH)"
         in lines
     )
+
+
+FLOATS = """
+__global__ void twice(float *y, const float *x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i];
+}
+__global__ void twice4(float4 *y, const float4 *x, float a, int n4) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n4) { float4 v = x[i]; v.x *= a; v.y *= a; v.z *= a; v.w *= a; y[i] = v; }
+}
+int main() {
+  int n = 1 << 20; float *x, *y; cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4);
+  twice<<<(n + 255) / 256, 256>>>(y, x, 2.f, n);
+  twice4<<<(n / 4 + 255) / 256, 256>>>((float4 *)y, (const float4 *)x, 2.f, n / 4);
+}
+"""
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_side_keeps_the_expressions_that_it_is_passed(tmp_path: Path, swapped: bool) -> None:
+    source = tmp_path / "mine" / "twice.cu"
+    source.parent.mkdir()
+    source.write_text(FLOATS)
+    names = [f"{source}:twice", f"{source}:twice4"]
+    slow, fast = reversed(names) if swapped else names
+    run(PairConfig(slow=slow, fast=fast, workspace=tmp_path / "work", name="twice"))
+    pair = paired(tmp_path, "twice")
+    assert pair.problem is not None and all(setting["n"] % 4 == 0 for setting in pair.problem.sizes.all)
+    wide, plain = (pair.slow, pair.fast) if swapped else (pair.fast, pair.slow)
+    assert plain.plan == (Launch("twice", ("ceil_div(n, 256)",), (256,), ("y", "x", "a", "n")),)
+    (launch,) = wide.plan
+    assert isinstance(launch, Launch) and launch.args == ("y", "x", "a", ValueArg("(n/4)"))
 
 
 def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> None:

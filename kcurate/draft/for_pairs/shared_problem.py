@@ -17,7 +17,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.draft.for_pairs.other_kernel import PairKernel, counterpart, launches_of, shown_launch
 from kcurate.draft.trying import admit
 from kcurate.errors import InputError
-from kcurate.problem.size_gaps import mended
+from kcurate.problem.size_gaps import divisible, mended
 from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
 
 Judging = Callable[[Candidate], Verdict]
@@ -68,7 +68,12 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             slow=mine if owner is slow else side,
             fast=side if owner is slow else mine,
         )
-        tried, verdict = judged(tried, judging)
+        whole = tried
+        tried, verdict = judged(whole, judging)
+        if verdict.outcome is Outcome.MISMATCH and known.origin != "known":
+            even = divisible(known.problem, {"slow": whole.slow, "fast": whole.fast})
+            if even != known.problem:
+                tried, verdict = judged(replace(whole, problem=even), judging)
         if verdict.outcome is Outcome.CORRECT:
             return Given(PairOutcome.GIVEN, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
