@@ -13,6 +13,7 @@ from pathlib import Path
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
 from kcurate.extract.merge import TreeKernels
@@ -33,6 +34,12 @@ class Own:
     def name(self) -> str:
         """`FILE:KERNEL`."""
         return f"{self.path.name}:{self.half.kernel.name}"
+
+    @property
+    def template(self) -> tuple[str, ...]:
+        """The template's parameters; empty: the kernel is no template."""
+        function = Code(self.half.code.encode("latin-1", "replace")).function(self.half.kernel.name)
+        return function.template if function is not None else ()
 
 
 def find_kernels(
@@ -64,7 +71,10 @@ def find_kernels(
             )
     kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
     for own in kernels:
-        if (built := own.half.kernel.compiled) is not None and not built.ok:
+        built = own.half.kernel.compiled
+        # A template that nothing launches yet has no code in the cubin, and no error either.
+        unused = not own.half.kernel.instantiations and first_error((built and built.log) or "") is None
+        if built is not None and not built.ok and not (unused and own.template):
             raise _compile_error(own, built.log or "")
     return kernels
 

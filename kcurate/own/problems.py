@@ -312,6 +312,7 @@ def _guess(target: Wanted, workspace: Path, note: Note) -> None:
         or Captures(place, silent).of(kernel, target.own.half.code) is not None
     ):
         return
+    launches.refuse_open_template(target.own, target.option)
     if (record := launches.guessed(target.own, target.option, note)) is not None:
         store.write_json(target.own.half.folder / "kernel.json", record)
 

@@ -23,7 +23,10 @@ from kcurate.core.options import (
     WorkspaceOption,
 )
 
-_LAUNCH = "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters.  [default: guessed, and printed]"
+_LAUNCH = (
+    "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters, 'KERNEL<4, float><<<GRID, BLOCK>>>' of "
+    "a template.  [default: as before, else guessed; printed]"
+)
 
 
 @dataclass(frozen=True)

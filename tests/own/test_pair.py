@@ -209,6 +209,31 @@ def test_a_launch_that_failed_is_not_taken_up_again_and_one_that_did_not_is_prin
     )
 
 
+TEMPLATE = """
+template <int STEP> __global__ void shift_two(const float *x, float *y, int n) {
+  for (int k = 0; k < STEP; k++) {
+    int i = (blockIdx.x * STEP + k) * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + 1.0f;
+  }
+}
+"""
+
+
+def test_a_template_that_nothing_launches_asks_for_its_arguments(copy: Path) -> None:
+    (copy / "bare").mkdir()
+    config = PairConfig(**files(copy / "bare", fast=TEMPLATE), workspace=copy / "work", name="template")
+    asks = (
+        r"fast\.cu:shift_two: shift_two is a template and nothing says STEP "
+        r"\(--fast-launch 'shift_two<STEP><<<GRID, BLOCK>>>'\)"
+    )
+    for launch in (None, "(n + 255) / 256, 128"):
+        with pytest.raises(InputError, match=asks):
+            run(replace(config, fast_launch=launch))
+    run(replace(config, fast_launch="shift_two<2><<<(n + 255) / 256, 128>>>"))
+    (launched,) = paired(copy, "template").fast.plan
+    assert isinstance(launched, Launch) and launched.template == ("2",)
+
+
 FLOATS = """
 __global__ void twice(float *y, const float *x, float a, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
