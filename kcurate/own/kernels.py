@@ -75,11 +75,11 @@ def find_kernels(
         # A template that nothing launches yet has no code in the cubin, and no error either.
         unused = not own.half.kernel.instantiations and first_error((built and built.log) or "") is None
         if built is not None and not built.ok and not (unused and own.template):
-            raise _compile_error(own, built.log or "")
+            raise compile_error(own, built.log or "")
     return kernels
 
 
-def _compile_error(own: Own, log: str) -> InputError:
+def compile_error(own: Own, log: str) -> InputError:
     """The compiler's first message, at the line of the user's file that it is about."""
     record = own.half.folder / "kernel.json"
     hint = f"the compiler's whole log is in {record}"

@@ -5,6 +5,7 @@ Not covered: drafting, checking and admission (`kcurate.draft`), recording a pro
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -115,12 +116,12 @@ def find_problem(
         InputError: no problem is admitted; the message names the file to complete, `note` receives each open
             place.
     """
-    ready = [(target, *_prepared(target, workspace, note)) for target in wanted]
-    for target, undrafted, _ in ready:
-        if not undrafted and (line := _remembered(target)):
-            note(line)
+    ready = [(target, *_prepared(target, workspace, note)) for target in map(_as_before, wanted)]
     against = {target.form: why for target, _, why in ready if why is not None}
     against |= _draft([target for target, undrafted, _ in ready if undrafted], workspace, note)
+    for asked, (target, undrafted, _) in zip(wanted, ready, strict=True):
+        if asked.launch is None and (target.launch or not undrafted) and (line := _remembered(asked)):
+            note(line)
     if ask is not None:
         _ask_launches(
             [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
@@ -242,6 +243,22 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
 def _before(target: Wanted) -> Path:
     """Where the file is that somebody wrote or edited before the last launch that an option gave."""
     return target.form.with_name(f"{FORM_NAME}.old")
+
+
+def _as_before(target: Wanted) -> Wanted:
+    """With the launch that an option gave in an earlier run, if it did not fail and still fits."""
+    drafted, kernel = target.drafted, target.own.half.kernel
+    if (
+        target.launch is None
+        and drafted
+        and drafted.launch
+        and not drafted.failed
+        and not kernel.launch_sites
+    ):
+        with contextlib.suppress(OptionError):
+            launches.written(drafted.launch, target.own, target.option)
+            return replace(target, launch=drafted.launch)
+    return target
 
 
 def _remembered(target: Wanted) -> str | None:

@@ -187,8 +187,14 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
         assert not form.with_name("problem.toml.old").exists()
         return
     form.write_text(form.read_text() + "# mine\n")
-    with pytest.raises(InputError, match=r"the sides do not agree.*ceil_div\(n, 64\), 64"):
+    with pytest.raises(
+        InputError, match=r"^fast side, fast\.cu:shift_two: shift_two: thread .*ceil_div\(n, 64\), 64"
+    ) as caught:
         launch(32)
+    assert "problem or launch" not in str(caught.value.hint)
+    assert str(caught.value).endswith(
+        f"; still of the earlier code, with its verdict: {copy}/work/pairs/own/tiled)"
+    )
     stays = f"launched as <<<ceil_div(n, 64), 64>>>, as {form} says; it stays though the code has changed"
     assert [line for line in lines if stays in line]
 
@@ -196,7 +202,7 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
 def test_a_launch_that_failed_is_not_taken_up_again_and_one_that_did_not_is_printed(copy: Path) -> None:
     config = PairConfig(**files(copy), workspace=copy / "work")
     lines: list[str] = []
-    with pytest.raises(InputError, match="the sides do not agree"):
+    with pytest.raises(InputError, match=r"fast side, fast\.cu:shift_two: the sides do not agree"):
         run(replace(config, fast_launch="1, 32"))
     run(config, note=lines.append)
     (launch,) = paired(copy).fast.plan
@@ -280,7 +286,9 @@ def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
-    with pytest.raises(InputError, match=r"the sides do not agree: mismatch: y: .*shift_two<<<") as caught:
+    with pytest.raises(
+        InputError, match=r"fast side, fast\.cu:shift_two: the sides do not agree: y: .*shift_two<<<"
+    ) as caught:
         run(PairConfig(**files(copy, fast=wrong), workspace=copy / "work", name="wrong"))
     assert "\n" not in str(caught.value)
     assert not (copy / "work" / "pairs" / "own" / "wrong").exists()
@@ -289,7 +297,16 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("fast", "options", "what"),
     [
-        (FAST.replace("int n)", "int n, const int *order)"), {}, r"no parameter for const int\* order"),
+        (
+            "__global__ void set(char *order, int n) { if (threadIdx.x < n) order[threadIdx.x] = 1; }\n",
+            {},
+            r"^fast\.cu:set: no parameter for char\* order .* of slow\.cu:shift",
+        ),
+        (
+            FAST.replace("float *", "double *"),
+            {},
+            r"^x is const double\* in fast\.cu:shift_two, const float\* in slow\.cu:shift",
+        ),
         (SLOW, {}, "both sides are the same code"),
         (FAST.replace("1.0f", "LOST"), {}, r'fast\.cu:4: shift_two does not compile .*"LOST" is undefined'),
         (FAST, {"name": "../out"}, "not a name for a folder"),
@@ -303,6 +320,14 @@ def test_what_cannot_be_paired_is_one_line(copy: Path, fast: str, options: dict[
     with pytest.raises(InputError, match=what):
         run(PairConfig(**files(copy, fast=fast), workspace=copy / "work", **options))
     assert paired(copy) == before
+
+
+def test_parameters_that_only_one_side_has_are_said_before_anything_runs(copy: Path) -> None:
+    lines: list[str] = []
+    more = FAST.replace("int n)", "int n, float scale)")
+    run(PairConfig(**files(copy, fast=more), workspace=copy / "work", name="more"), note=lines.append)
+    said = [line for line in lines if "fast.cu:shift_two: no parameter for float scale among" in line]
+    assert said and "of slow.cu:shift" in said[0]
 
 
 def test_open_places_are_listed_with_the_command_that_goes_on(

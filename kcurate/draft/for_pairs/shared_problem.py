@@ -34,11 +34,12 @@ class PairOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Given:
-    """What became of a pair: the pair with its problem (None: no problem fits), and why."""
+    """What became of a pair: the pair with its problem (None: none fits), why, the verdict if refused."""
 
     outcome: PairOutcome
     why: str = ""
     pair: Candidate | None = None
+    verdict: Verdict | None = None
 
 
 def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) -> Given:
@@ -80,7 +81,8 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(side.plan)
             )
-            worst = Given(PairOutcome.REFUSED, f"{verdict.outcome}: {verdict.detail} (with {how})")
+            why = f"{verdict.outcome}: {verdict.detail} (with {how})"
+            worst = Given(PairOutcome.REFUSED, why, verdict=verdict)
     return worst
 
 
