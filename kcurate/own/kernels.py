@@ -19,6 +19,7 @@ from kcurate.errors import InputError
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
+from kcurate.forms.readers import CUDA_SUFFIXES, SOURCE_SUFFIXES, suffix_of
 from kcurate.judge.workers.own_lines import first_error
 
 
@@ -121,6 +122,9 @@ def _split(text: str) -> tuple[Path, str]:
 def _read(path: Path, text: str) -> bytes:
     if path.is_dir():
         raise InputError("is a folder", where=text, hint="name one file, as in rows.cu or rows.cu:KERNEL")
+    if path.is_file() and suffix_of(path.name) not in SOURCE_SUFFIXES:
+        known = ", ".join(sorted(CUDA_SUFFIXES))
+        raise InputError(f"is no CUDA source by its name ({known} or a header)", where=text, hint="rename it")
     try:
         own_files.check_size(path)
         return path.read_bytes()

@@ -92,6 +92,8 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         store.write_candidate(folder, outcome.pair)
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
+        if outcome.pair.license is None:
+            record.note(f"{pair.id} has no licence, so kcurate build leaves it out: add --licence SPDX")
         return summary
 
 
@@ -151,15 +153,20 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
         InputError: the name cannot be a folder's, or is that of other kernels.
     """
     kernels = slow.half.kernel, fast.half.kernel
-    name = config.name or safe_part(f"{kernels[0].name}-{kernels[1].name}")
+    slow_name, fast_name = (kernel.name for kernel in kernels)
+    if slow_name == fast_name:
+        slow_name, fast_name = slow.path.stem, fast.path.stem
+    name = config.name or safe_part(f"{slow_name}-{fast_name}")
     if name != safe_part(name) or not name:
         raise OptionError(
             f"not a name for a folder: {name!r}", where="--name", hint="letters, digits, - and _"
         )
     folder = Workspace(config.workspace).pairs / SUITE / name
     ids = tuple(kernel.id for kernel in kernels)
-    if store.exists(folder / "pair.json") and store.read_candidate(folder).origin.kernels != ids:
-        raise InputError("is a pair of other kernels", where=str(folder), hint="choose another with --name")
+    held = store.read_candidate(folder).origin.kernels if store.exists(folder / "pair.json") else ids
+    if held != ids:
+        what = f"is a pair of other kernels: {', '.join(held)}"
+        raise InputError(what, where=str(folder), hint="choose another with --name")
     source = kernels[0].source
     return folder, Candidate(
         id=f"{SUITE}/{name}",

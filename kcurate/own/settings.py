@@ -41,7 +41,10 @@ class PairConfig:
     licence: LicenceOption = None
     name: Annotated[
         str | None,
-        Option("The pair's folder in pairs/own/.  [default: the kernels' names]", metavar="NAME"),
+        Option(
+            "The pair's folder in pairs/own/.  [default: the kernels' names; the files' if these are equal]",
+            metavar="NAME",
+        ),
     ] = None
     slow_launch: Annotated[str | None, Option(f"How SLOW is launched, {_LAUNCH}", metavar="LAUNCH")] = None
     fast_launch: Annotated[str | None, Option(f"How FAST is launched, {_LAUNCH}", metavar="LAUNCH")] = None

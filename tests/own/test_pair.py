@@ -312,7 +312,11 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
         (FAST, {"name": "../out"}, "not a name for a folder"),
         (FAST, {"licence": "mine, all mine"}, "not an SPDX expression"),
         *((FAST, {"slow_launch": text}, rf"--slow-launch: {why}") for text, why in NO_LAUNCHES.items()),
-        (FAST.replace("shift_two", "other"), {"name": "shift-shift_two"}, "is a pair of other kernels"),
+        (
+            FAST.replace("shift_two", "other"),
+            {"name": "shift-shift_two"},
+            "is a pair of other kernels: mine/mine/slow/shift, mine/mine/fast/shift_two",
+        ),
     ],
 )
 def test_what_cannot_be_paired_is_one_line(copy: Path, fast: str, options: dict[str, str], what: str) -> None:
@@ -328,6 +332,41 @@ def test_parameters_that_only_one_side_has_are_said_before_anything_runs(copy: P
     run(PairConfig(**files(copy, fast=more), workspace=copy / "work", name="more"), note=lines.append)
     said = [line for line in lines if "fast.cu:shift_two: no parameter for float scale among" in line]
     assert said and "of slow.cu:shift" in said[0]
+
+
+def test_a_pair_of_equal_names_has_that_of_its_files_and_says_that_it_has_no_licence(copy: Path) -> None:
+    lines: list[str] = []
+    run(
+        PairConfig(**files(copy, fast=FAST.replace("shift_two", "shift")), workspace=copy / "work"),
+        note=lines.append,
+    )
+    assert paired(copy, "slow-fast").license is None
+    assert "own/slow-fast has no licence, so kcurate build leaves it out: add --licence SPDX" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["slow.cu", "fast.txt"], "error: fast.txt: is no CUDA source by its name (.cu, .cuda, .cuh, .hip"),
+        (["slow.cu", "fast.cu", "third.cu"], "error: third.cu: is no program (pair takes two kernels"),
+        (
+            ["slow.cu", "fast.cu", "--licence", "Apache 2.0"],
+            "error: --licence: not an SPDX expression: 'Apache 2.0' (did you mean Apache-2.0?)",
+        ),
+    ],
+)
+def test_a_mistyped_argument_is_one_line(
+    copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    what: str,
+) -> None:
+    monkeypatch.chdir(copy)
+    (copy / "fast.txt").write_text(FAST)
+    (copy / "third.cu").write_text(FAST)
+    assert cli.run(["pair", *arguments, "-w", "work"]) != 0
+    assert capsys.readouterr().err.splitlines()[-1].startswith(what)
 
 
 def test_open_places_are_listed_with_the_command_that_goes_on(
