@@ -194,12 +194,12 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
         hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
     why = outcome.why.removeprefix(f"{Outcome.MISMATCH}: ")
     at_fault = wanted[SIDES.index(verdict.side)] if verdict.side else None
-    where = f"{verdict.side} side, {at_fault.own.name}" if at_fault else both
+    where = at_fault.place if at_fault else both
     if at_fault is not None and verdict.outcome is Outcome.COMPILE_ERROR:
         error = compile_error(at_fault.own, verdict.log or verdict.detail)
         return InputError(error.what, where=f"{verdict.side} side, {error.where}", hint="correct it there")
     if verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail):
         return InputError(f"the sides do not agree: {why}", where=where, hint=hint)
-    if alone is None or alone is not at_fault:
-        hint = f"correct the code, or the problem in {forms}"
+    correct = f"correct the code, or the problem in {forms}"
+    hint = f"{correct}; {hint}" if alone is not None and alone is at_fault else correct
     return InputError(why, where=where, hint=hint)

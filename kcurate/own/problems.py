@@ -61,6 +61,12 @@ class Wanted:
         return store.read_json(self.own.half.folder / "kernel.json", Kernel)
 
     @property
+    def place(self) -> str:
+        """`fast side, FILE:KERNEL`, by the option's name; without the side where there is but one."""
+        side = self.option.removeprefix("--").removesuffix("launch").removesuffix("-")
+        return f"{side} side, {self.own.name}" if side else self.own.name
+
+    @property
     def form(self) -> Path:
         """The file of its draft."""
         return self.own.half.folder / FORM_NAME
@@ -144,9 +150,12 @@ def find_problem(
     faults = toml_reader.read(first.form).faults
     for fault in faults:
         note(str(fault))
-    what = f"{len(faults)} places are open" if faults else against.get(first.form, "it was refused")
-    again = f"complete the file, or delete it to have it drafted again; then: {command}"
-    raise InputError(f"no problem yet for {first.own.name}: {what}", where=str(first.form), hint=again)
+    again = f"or delete it to have it drafted again; then: {command}"
+    if faults:
+        what = f"no problem yet for {first.own.name}: {len(faults)} places are open"
+        raise InputError(what, where=str(first.form), hint=f"complete the file, {again}")
+    what = f"no problem yet: {against.get(first.form, 'it was refused')}"
+    raise InputError(what, where=first.place, hint=f"correct the code, or {first.form}, {again}")
 
 
 def _open(target: Wanted) -> int:
