@@ -50,5 +50,10 @@ def record(program: Sequence[str], workspace: Path) -> None:
     if program:
         from kcurate.capture.stage import run
         from kcurate.cli import output
+        from kcurate.errors import OptionError
+        from kcurate.forms.readers import CUDA_SUFFIXES, suffix_of
 
+        if suffix_of(program[0].partition(":")[0]) in CUDA_SUFFIXES:
+            hint = "pair takes two kernels, optimize one; a program comes after --"
+            raise OptionError("is no program", where=program[0], hint=hint)
         run(CaptureConfig(tuple(program), workspace, kernel=""), note=output.note)

@@ -29,7 +29,9 @@ def refusal(license: str | None, allowed: Collection[str], unshown: str | None =
     if unshown:
         return f"{unshown}; --allow-licence {license or UNKNOWN} permits it"
     if not license:
-        return "no licence is known; --allow-licence unknown permits it"
+        return (
+            "no licence is known: repeat kcurate pair ... --licence SPDX; --allow-licence unknown permits it"
+        )
     spelled = canonical(license)
     if spelled is None:
         return f"{license!r} is not an SPDX expression"
@@ -57,7 +59,10 @@ def spdx(license: str | None) -> str | None:
     """
     spelled = None if license is None else canonical(license)
     if license is not None and spelled is None:
-        raise OptionError(f"not an SPDX expression: {license!r}", where="--licence", hint="such as MIT")
+        hyphened = "-".join(license.split())
+        meant = canonical(hyphened) or canonical(f"{hyphened}.0")
+        hint = f"did you mean {meant}?" if meant else "such as MIT"
+        raise OptionError(f"not an SPDX expression: {license!r}", where="--licence", hint=hint)
     return spelled
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
+from kcurate.forms.readers import CUDA_SUFFIXES, SOURCE_SUFFIXES, suffix_of
 from kcurate.judge.workers.own_lines import first_error
 
 
@@ -33,6 +35,12 @@ class Own:
     def name(self) -> str:
         """`FILE:KERNEL`."""
         return f"{self.path.name}:{self.half.kernel.name}"
+
+    @property
+    def template(self) -> tuple[str, ...]:
+        """The template's parameters; empty: the kernel is no template."""
+        function = Code(self.half.code.encode("latin-1", "replace")).function(self.half.kernel.name)
+        return function.template if function is not None else ()
 
 
 def find_kernels(
@@ -64,12 +72,15 @@ def find_kernels(
             )
     kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
     for own in kernels:
-        if (built := own.half.kernel.compiled) is not None and not built.ok:
-            raise _compile_error(own, built.log or "")
+        built = own.half.kernel.compiled
+        # A template that nothing launches yet has no code in the cubin, and no error either.
+        unused = not own.half.kernel.instantiations and first_error((built and built.log) or "") is None
+        if built is not None and not built.ok and not (unused and own.template):
+            raise compile_error(own, built.log or "")
     return kernels
 
 
-def _compile_error(own: Own, log: str) -> InputError:
+def compile_error(own: Own, log: str) -> InputError:
     """The compiler's first message, at the line of the user's file that it is about."""
     record = own.half.folder / "kernel.json"
     hint = f"the compiler's whole log is in {record}"
@@ -111,6 +122,9 @@ def _split(text: str) -> tuple[Path, str]:
 def _read(path: Path, text: str) -> bytes:
     if path.is_dir():
         raise InputError("is a folder", where=text, hint="name one file, as in rows.cu or rows.cu:KERNEL")
+    if path.is_file() and suffix_of(path.name) not in SOURCE_SUFFIXES:
+        known = ", ".join(sorted(CUDA_SUFFIXES))
+        raise InputError(f"is no CUDA source by its name ({known} or a header)", where=text, hint="rename it")
     try:
         own_files.check_size(path)
         return path.read_bytes()

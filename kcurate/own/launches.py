@@ -41,9 +41,24 @@ def written(text: str, own: Own, option: str) -> Kernel:
     reading = _Reading(text, kernel, Code(own.half.code.encode("latin-1", "replace")), option)
     site = reading.site()
     if not site.template_args:
+        refuse_open_template(own, option)
         return replace(kernel, launch_sites=(site,))
     instance = f"{kernel.name}<{', '.join(site.template_args)}>"
     return replace(kernel, launch_sites=(site,), instantiations=(instance,))
+
+
+def refuse_open_template(own: Own, option: str) -> None:
+    """Refuse a template that nothing in sight instantiates.
+
+    Raises:
+        OptionError: it is one; the message has the form of what to write.
+    """
+    kernel = own.half.kernel
+    if own.template and not kernel.instantiations:
+        names = ", ".join(own.template)
+        what = f"{kernel.name} is a template and nothing says {names}"
+        hint = f"{option} '{kernel.name}<{names}><<<GRID, BLOCK>>>'"
+        raise OptionError(what, where=own.name, hint=hint)
 
 
 def check_form(text: str | None, option: str) -> None:

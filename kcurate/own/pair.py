@@ -5,6 +5,8 @@ Not covered: the verdict on the pair (`kcurate validate`), plans that launch sev
 
 from __future__ import annotations
 
+import contextlib
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,19 +15,22 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset.licences import spdx
-from kcurate.draft.for_pairs.other_kernel import PairKernel
-from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
+from kcurate.draft.for_pairs.other_kernel import PairKernel, match
+from kcurate.draft.for_pairs.shared_problem import Given, give
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
 from kcurate.own import launches
-from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.kernels import Own, compile_error, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem, launchless
 from kcurate.own.settings import PairConfig
-from kcurate.records import Candidate, Origin, Side, Summary
+from kcurate.problem import c_types as types
+from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary
 
 SUITE = "own"
+# A `mismatch` that is no wrong value: an access out of bounds, or a race.
+_FAULT = re.compile(r"thread \(|outside|\brace")
 
 
 def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> Summary:
@@ -35,6 +40,15 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         InputError: unusable files or options, no admitted problem for either kernel, parameters without a
             counterpart, or results that differ. Nothing is written to `pairs/` then.
     """
+    try:
+        return _run(config, ask, note)
+    except InputError as error:
+        if (outdated := _outdated(Workspace(config.workspace))) and not isinstance(error, OptionError):
+            error.hint = f"{error.hint}; {outdated}" if error.hint else outdated
+        raise
+
+
+def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
     licence = spdx(config.licence)
     launches.check_form(config.slow_launch, "--slow-launch")
     launches.check_form(config.fast_launch, "--fast-launch")
@@ -47,6 +61,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         for own in (slow, fast):
             if licence and own.half.kernel.rights and own.half.kernel.rights.refused:
                 raise InputError(own.half.kernel.rights.refused, where=own.name, hint="correct --licence")
+        _compare_parameters(slow, fast, record.note)
         folder, pair = _candidate(config, slow, fast)
         record.begin(config)
         wanted = (
@@ -71,11 +86,57 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         )
         summary = record.finish({"pairs": {outcome.outcome.value: 1}})
         if outcome.pair is None:
+            for target in wanted:
+                target.forget_launch()
             raise _failure(outcome, wanted)
         store.write_candidate(folder, outcome.pair)
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
+        if outcome.pair.license is None:
+            record.note(f"{pair.id} has no licence, so kcurate build leaves it out: add --licence SPDX")
         return summary
+
+
+def _outdated(workspace: Workspace) -> str | None:
+    """What to say of pairs whose files have changed since, which a failed run leaves as they are."""
+    outdated = []
+    for path in store.find(workspace.pairs / SUITE, "pair.json"):
+        with contextlib.suppress(InputError):  # damaged ones are named by what reads them
+            pair = store.read_candidate(path.parent)
+            sides = zip(pair.origin.kernels, (pair.slow.code, pair.fast.code), strict=False)
+            if any(store.read_kernel_code(workspace.kernels / name) != code for name, code in sides):
+                outdated.append(str(path.parent))
+    return f"still of the earlier code, with its verdict: {', '.join(outdated)}" if outdated else None
+
+
+def _compare_parameters(slow: Own, fast: Own, note: Note) -> None:
+    """Say which parameters only one side has.
+
+    Raises:
+        InputError: no side's parameters include the other's, or a buffer has two types of reals.
+    """
+    lost: list[tuple[Own, str]] = []
+    for own, other in ((fast, slow), (slow, fast)):
+        params, others = own.half.kernel.params, other.half.kernel.params
+        places = match(others, params)
+        if isinstance(places, str):
+            lost.append((own, f"{places} of {other.name}"))
+            continue
+        for param, counterpart in zip(params, (others[place] for place in places), strict=True):
+            if (real := _real(param)) and (theirs := _real(counterpart)) and real != theirs:
+                what = f"{param.name} is {param.type} in {own.name}, {counterpart.type} in {other.name}"
+                raise InputError(what, hint="a pair has one problem: give both kernels the same types")
+    if len(lost) == len(SIDES):
+        hint = "give both kernels the same parameters: the same names, or the same types in the same order"
+        raise InputError(lost[0][1], where=lost[0][0].name, hint=hint)
+    for own, what in lost:
+        note(f"{own.name}: {what}")
+
+
+def _real(param: Param) -> str | None:
+    """The dtype of a pointer to single real numbers."""
+    element = types.element(param.type, {}) if param.pointer else None
+    return element.dtype if element and element.lanes == 1 and element.dtype in types.FLOATS else None
 
 
 def _with_launch(target: Wanted) -> PairKernel:
@@ -92,15 +153,20 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
         InputError: the name cannot be a folder's, or is that of other kernels.
     """
     kernels = slow.half.kernel, fast.half.kernel
-    name = config.name or safe_part(f"{kernels[0].name}-{kernels[1].name}")
+    slow_name, fast_name = (kernel.name for kernel in kernels)
+    if slow_name == fast_name:
+        slow_name, fast_name = slow.path.stem, fast.path.stem
+    name = config.name or safe_part(f"{slow_name}-{fast_name}")
     if name != safe_part(name) or not name:
         raise OptionError(
             f"not a name for a folder: {name!r}", where="--name", hint="letters, digits, - and _"
         )
     folder = Workspace(config.workspace).pairs / SUITE / name
     ids = tuple(kernel.id for kernel in kernels)
-    if store.exists(folder / "pair.json") and store.read_candidate(folder).origin.kernels != ids:
-        raise InputError("is a pair of other kernels", where=str(folder), hint="choose another with --name")
+    held = store.read_candidate(folder).origin.kernels if store.exists(folder / "pair.json") else ids
+    if held != ids:
+        what = f"is a pair of other kernels: {', '.join(held)}"
+        raise InputError(what, where=str(folder), hint="choose another with --name")
     source = kernels[0].source
     return folder, Candidate(
         id=f"{SUITE}/{name}",
@@ -117,12 +183,23 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
 
 
 def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
-    where = ", ".join(target.own.name for target in wanted)
-    if outcome.outcome is PairOutcome.NO_MATCH:
-        hint = "give both kernels the same parameters: the same names, or the same types in the same order"
-        return InputError(outcome.why, where=where, hint=hint)
+    both = ", ".join(target.own.name for target in wanted)
+    verdict = outcome.verdict
+    if verdict is None:
+        return InputError(outcome.why, where=both)
     forms = " or ".join(str(target.form) for target in wanted if store.exists(target.form))
+    alone = next((target for target in wanted if launchless(target)), None)
     hint = f"correct the code, or the problem or launch in {forms}"
-    if alone := next((target for target in wanted if launchless(target)), None):
+    if alone is not None:
         hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
-    return InputError(f"the sides do not agree: {outcome.why}", where=where, hint=hint)
+    why = outcome.why.removeprefix(f"{Outcome.MISMATCH}: ")
+    at_fault = wanted[SIDES.index(verdict.side)] if verdict.side else None
+    where = at_fault.place if at_fault else both
+    if at_fault is not None and verdict.outcome is Outcome.COMPILE_ERROR:
+        error = compile_error(at_fault.own, verdict.log or verdict.detail)
+        return InputError(error.what, where=f"{verdict.side} side, {error.where}", hint="correct it there")
+    if verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail):
+        return InputError(f"the sides do not agree: {why}", where=where, hint=hint)
+    correct = f"correct the code, or the problem in {forms}"
+    hint = f"{correct}; {hint}" if alone is not None and alone is at_fault else correct
+    return InputError(why, where=where, hint=hint)

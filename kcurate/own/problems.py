@@ -5,18 +5,19 @@ Not covered: drafting, checking and admission (`kcurate.draft`), recording a pro
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate.core import own_files, store
+from kcurate.core import codec, own_files, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.file import toml_reader
 from kcurate.draft.file.open_places import filled, open_fields
-from kcurate.draft.for_pairs.other_kernel import FORM_NAME
+from kcurate.draft.for_pairs.other_kernel import FORM_NAME, launches_of, shown_launch
 from kcurate.draft.host import host_files
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
@@ -29,8 +30,8 @@ from kcurate.suites.problems import PROBLEM_NAME, own_problem
 
 # Asks a person: the question and the value so far; returns the answer (empty: keep the value).
 Ask = Callable[[str, str], str]
-# Beside a kernel: the launch that its draft was made for, if an option gave it.
-LAUNCH_NAME = "launch.txt"
+# Beside a kernel: what its draft was made for.
+DRAFTED_NAME = "drafted.json"
 # Counted for a kernel without a launch, so that any draft with a plan is completed first.
 LAUNCHLESS_PLACES = 1000
 
@@ -41,6 +42,19 @@ class _State:
 
     needs_draft: bool
     why: str | None = None
+
+
+@dataclass(frozen=True)
+class _Drafted:
+    """What a draft was made for: ids of its text and of the kernel, the launch that an option gave.
+
+    `failed`: that launch failed, so it is not used again.
+    """
+
+    form: str
+    kernel: str
+    launch: str | None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,12 @@ class Wanted:
         return store.read_json(self.own.half.folder / "kernel.json", Kernel)
 
     @property
+    def place(self) -> str:
+        """`fast side, FILE:KERNEL`, by the option's name; without the side where there is but one."""
+        side = self.option.removeprefix("--").removesuffix("launch").removesuffix("-")
+        return f"{side} side, {self.own.name}" if side else self.own.name
+
+    @property
     def form(self) -> Path:
         """The TOML file of its draft."""
         return self.own.half.folder / FORM_NAME
@@ -65,6 +85,40 @@ class Wanted:
     def known(self) -> bool:
         """Whether it has an admitted problem."""
         return self.own.half.known() is not None
+
+    @property
+    def drafted_for(self) -> _Drafted | None:
+        """What its draft was made for; None: no draft, or one that somebody wrote."""
+        path = self.form.with_name(DRAFTED_NAME)
+        if not (store.exists(path) and store.exists(self.form)):
+            return None
+        return codec.from_data(_Drafted, codec.parse(own_files.read(path), where=str(path)))
+
+    @property
+    def drafted(self) -> _Drafted | None:
+        """The same; None too where somebody edited the draft."""
+        made_for = self.drafted_for
+        return made_for if made_for and made_for.form == store.content_id(own_files.read(self.form)) else None
+
+    def _keep(self, drafted: _Drafted) -> None:
+        store.write_bytes(self.form.with_name(DRAFTED_NAME), store.pretty_json(codec.to_data(drafted)))
+
+    def remember(self) -> None:
+        """Keep what its draft, as it is now, was made for."""
+        if store.exists(self.form):
+            self._keep(_Drafted(store.content_id(own_files.read(self.form)), self.code_id, self.launch))
+
+    def forget_launch(self) -> None:
+        """The launch that an option gave failed: the next run is not to take it up."""
+        if self.launch is not None and (drafted := self.drafted) is not None:
+            self._keep(replace(drafted, failed=True))
+
+    @property
+    def code_id(self) -> str:
+        """The kernel's code, and how its own file launches it."""
+        half = self.own.half
+        sites = [(site.grid, site.block, site.shared_bytes) for site in half.kernel.launch_sites]
+        return store.content_id(half.code, repr(sites))
 
 
 def find_problem(
@@ -78,9 +132,12 @@ def find_problem(
         InputError: no problem is admitted; the message names the file to complete, `note` receives each open
             place.
     """
-    states = [(target, _state(target, workspace, note)) for target in wanted]
+    states = [(target, _state(target, workspace, note)) for target in map(_as_before, wanted)]
     refusals = {target.form: state.why for target, state in states if state.why is not None}
     refusals |= _draft([target for target, state in states if state.needs_draft], workspace, note)
+    for asked, (target, state) in zip(wanted, states, strict=True):
+        if asked.launch is None and (target.launch or not state.needs_draft) and (line := _remembered(asked)):
+            note(line)
     if ask is not None:
         _ask_launches(
             [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
@@ -91,6 +148,8 @@ def find_problem(
     if any(target.known for target in wanted):
         return
     first = min(wanted, key=_open_places)
+    if not _open_places(first):
+        first.forget_launch()
     if launchless(first):
         raise InputError(
             f"nothing launches {first.kernel.name}",
@@ -101,9 +160,12 @@ def find_problem(
     faults = toml_reader.read(first.form).faults
     for fault in faults:
         note(str(fault))
-    what = f"{len(faults)} places are open" if faults else refusals.get(first.form, "it was refused")
-    again = f"complete the file, or delete it to have it drafted again; then: {command}"
-    raise InputError(f"no problem yet for {first.own.name}: {what}", where=str(first.form), hint=again)
+    again = f"or delete it to have it drafted again; then: {command}"
+    if faults:
+        what = f"no problem yet for {first.own.name}: {len(faults)} places are open"
+        raise InputError(what, where=str(first.form), hint=f"complete the file, {again}")
+    what = f"no problem yet: {refusals.get(first.form, 'it was refused')}"
+    raise InputError(what, where=first.place, hint=f"correct the code, or {first.form}, {again}")
 
 
 def _open_places(target: Wanted) -> int:
@@ -122,11 +184,21 @@ def launchless(target: Wanted) -> bool:
 def _state(target: Wanted, workspace: Path, note: Note) -> _State:
     """What a kernel needs, after writing what is known without a draft: launch, or problem of equal code.
 
-    A draft that was edited since it was admitted is checked again; one for another launch is drafted anew.
+    A draft that was edited since it was admitted is checked again; one for another launch is drafted anew, as
+    is one for other code, unless somebody edited it or its launch was given.
     """
     if _write_launch(target):
         return _State(needs_draft=True)
-    record = target.form.with_name(PROBLEM_NAME)
+    record, drafted = target.form.with_name(PROBLEM_NAME), target.drafted
+    if drafted is not None and drafted.failed:
+        store.remove(target.form)
+        store.remove(record)
+        before = _before(target)
+        if store.exists(before):
+            before.replace(target.form)
+    elif drafted is not None and drafted.launch is None and drafted.kernel != target.code_id:
+        _write_guessed_launch(target, workspace, note)
+        return _State(needs_draft=True)
     edited = (
         store.exists(record)
         and store.exists(target.form)
@@ -167,8 +239,10 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         note(line)
 
     for target in wanted:
-        if store.exists(target.form):
-            target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
+        if target.drafted is not None:
+            store.remove(target.form)
+        elif store.exists(target.form):
+            target.form.replace(_before(target))
     # `kernel.json` has a launch that the source file does not: given or guessed, so no host code is searched.
     without_host = [
         target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites
@@ -182,7 +256,45 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         except InputError:  # nothing launches one of them, as its file says
             if not all(store.exists(target.form) for target in some):
                 raise
+    for target in wanted:
+        target.remember()
     return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
+
+
+def _before(target: Wanted) -> Path:
+    """Where the file is that somebody wrote or edited before the last launch that an option gave."""
+    return target.form.with_name(f"{FORM_NAME}.old")
+
+
+def _as_before(target: Wanted) -> Wanted:
+    """With the launch that an option gave in an earlier run, if it did not fail and still fits."""
+    drafted, kernel = target.drafted, target.own.half.kernel
+    if (
+        target.launch is None
+        and drafted
+        and drafted.launch
+        and not drafted.failed
+        and not kernel.launch_sites
+    ):
+        with contextlib.suppress(OptionError):
+            launches.written(drafted.launch, target.own, target.option)
+            return replace(target, launch=drafted.launch)
+    return target
+
+
+def _remembered(target: Wanted) -> str | None:
+    """The line on a launch that an earlier run left, or that somebody wrote; None: there is none."""
+    place = target.form if store.exists(target.form) else target.form.with_name(PROBLEM_NAME)
+    problem = target.own.half.known() or target.own.half.unfinished_draft()
+    if target.launch is not None or problem is None or not store.exists(place) or launchless(target):
+        return None
+    how = " then ".join(f"<<<{shown_launch(launch)}>>>" for launch in launches_of(problem.side.plan))
+    other_code = place == target.form and toml_reader.read(place).code_id not in (
+        None,
+        store.content_id(target.own.half.code),
+    )
+    stays = "; it stays though the code has changed, delete it to have it drafted again" if other_code else ""
+    return f"{target.own.name}: launched as {how}, as {place} says{stays} (else: {target.option} LAUNCH)"
 
 
 def _take_over_problem(kernel_file: Own, workspace: Path) -> bool:
@@ -219,11 +331,10 @@ def _write_launch(target: Wanted) -> bool:
         raise OptionError(what, where=target.option, hint="leave it out")
     record = launches.written(target.launch, target.own, target.option)
     store.write_json(target.own.half.folder / "kernel.json", record)
-    beside, text = target.own.half.folder / LAUNCH_NAME, target.launch.encode()
-    if store.exists(beside) and own_files.read(beside) == text:
-        return False
-    store.write_bytes(beside, text)
-    return True
+    if (drafted := target.drafted) is not None:
+        return drafted != _Drafted(drafted.form, target.code_id, target.launch)
+    edited = target.drafted_for  # which stays as it is for the same launch
+    return edited is None or edited.launch != target.launch
 
 
 def _write_guessed_launch(target: Wanted, workspace: Path, note: Note) -> None:
@@ -239,6 +350,7 @@ def _write_guessed_launch(target: Wanted, workspace: Path, note: Note) -> None:
         or Captures(place, silent).of(kernel, target.own.half.code) is not None
     ):
         return
+    launches.refuse_open_template(target.own, target.option)
     if (record := launches.guessed(target.own, target.option, note)) is not None:
         store.write_json(target.own.half.folder / "kernel.json", record)
 

@@ -24,7 +24,10 @@ from kcurate.core.options import (
     WorkspaceOption,
 )
 
-_LAUNCH = "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters.  [default: guessed, and printed]"
+_LAUNCH = (
+    "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters, 'KERNEL<4, float><<<GRID, BLOCK>>>' of "
+    "a template.  [default: as before, else guessed; printed]"
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,10 @@ class PairConfig:
     licence: LicenceOption = None
     name: Annotated[
         str | None,
-        Option("The pair's folder in pairs/own/.  [default: the kernels' names]", metavar="NAME"),
+        Option(
+            "The pair's folder in pairs/own/.  [default: the kernels' names; the files' if these are equal]",
+            metavar="NAME",
+        ),
     ] = None
     slow_launch: Annotated[str | None, Option(f"How SLOW is launched, {_LAUNCH}", metavar="LAUNCH")] = None
     fast_launch: Annotated[str | None, Option(f"How FAST is launched, {_LAUNCH}", metavar="LAUNCH")] = None

@@ -22,7 +22,7 @@ from kcurate.problem.inputs.contents import check_fit, check_init
 from kcurate.problem.ops import LaunchOp, flat
 from kcurate.problem.outputs import elements
 from kcurate.problem.program import bind, loop_values, names_of
-from kcurate.records import For, Launch, Problem, Side, Step, ValueArg, WhileNonzero, steps
+from kcurate.records import For, Launch, Problem, Side, Sizes, Step, ValueArg, WhileNonzero, steps
 
 Setting = Mapping[str, int]
 # Settings with a buffer of this many elements are not proposed: the emulator would take seconds, and the
@@ -88,6 +88,36 @@ def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
     settings = mended(problem, sides).sizes.test[len(problem.sizes.test) :]
     added = "; ".join(", ".join(f"{name}={value}" for name, value in setting.items()) for setting in settings)
     return f"{gaps[0].what}{more}{f': add the test size {added}' if added else ''}"
+
+
+def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
+    """The problem with sizes raised until what launches are passed divides exactly (`n / 4` for `float4`)."""
+    launches = (step for side in sides.values() for step in steps(side.plan) if isinstance(step, Launch))
+    values = (arg.value for launch in launches for arg in launch.args if isinstance(arg, ValueArg))
+    expressions = [value for value in values if isinstance(value, str) and _names(value)]
+
+    def raised(setting: Setting) -> Setting:
+        for expression in expressions:
+            with contextlib.suppress(ProblemError):  # over a loop's variable
+                for division in _divided(expression, names_of(problem, setting))[1]:
+                    if division.remainder and not division.up:
+                        used, by = _names(expression), division.by
+                        setting = {
+                            name: value + (-value % by if name in used else 0)
+                            for name, value in setting.items()
+                        }
+        return setting
+
+    bench = problem.sizes.bench
+    return replace(
+        problem,
+        sizes=Sizes(
+            tuple(map(raised, problem.sizes.test)),
+            raised(bench)
+            if isinstance(bench, Mapping)
+            else tuple(replace(size, sizes=raised(size.sizes)) for size in bench),
+        ),
+    )
 
 
 @dataclass(frozen=True)

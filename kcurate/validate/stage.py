@@ -112,7 +112,7 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
         raise InputError(
             "no pairs in the workspace",
             where=str(workspace.pairs),
-            hint="name pair folders, or run kcurate extract first",
+            hint="name pair folders, or run kcurate pair SLOW.cu FAST.cu, or kcurate extract",
         )
     return names.pairs(map(str, config.paths or (workspace.pairs,)), workspace)
 

@@ -52,7 +52,9 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     every = folders(workspace, built_in=built_in)
     if not every:
         raise InputError(
-            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
+            "no pairs here",
+            where=str(workspace.root),
+            hint="run kcurate pair SLOW.cu FAST.cu, or kcurate extract, or add --built-in",
         )
     return every
 

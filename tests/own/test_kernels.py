@@ -56,7 +56,7 @@ def test_the_name_of_a_file_may_have_a_colon(folder: Path) -> None:
         ("none.cu:only", "No such file"),
         (".", "is a folder"),
         ("empty.cu", "no CUDA kernel found"),
-        ("notes.txt", "no CUDA kernel found"),
+        ("notes.txt", "is no CUDA source by its name"),
         ("two.cu", r"2 kernels here .*two.cu:first, two.cu:second"),
         ("two.cu:third", r"no kernel 'third' here .*two.cu:first, two.cu:second"),
         ("two.cu:", r"2 kernels here"),

@@ -16,7 +16,7 @@ from kcurate.errors import InputError
 from kcurate.own import launches
 from kcurate.own.kernels import find_kernels
 from kcurate.own.pair import PairConfig, run
-from kcurate.records import Candidate, Kernel, KnownProblem, Launch
+from kcurate.records import Candidate, Kernel, KnownProblem, Launch, Step, ValueArg
 
 SLOW = """
 __global__ void shift(const float *x, float *y, int n) {
@@ -159,6 +159,120 @@ def test_a_bare_kernel_is_launched_as_its_code_leaves_it_and_the_guess_is_printe
     assert "--fast-launch" in guesses[1]
 
 
+# Its block is what the code counts with, as the guess reads it.
+TILED = """
+#define THREADS {threads}
+__global__ void shift_two(const float *x, float *y, int n) {{
+  __shared__ float tile[THREADS];
+  int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i < n) {{ tile[threadIdx.x] = x[i]; y[i] = tile[threadIdx.x] + 1.0f; }}
+}}
+"""
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, edited: bool) -> None:
+    (copy / "tiled").mkdir()
+    lines: list[str] = []
+
+    def launch(threads: int) -> Step:
+        given = files(copy / "tiled", fast=TILED.format(threads=threads))
+        run(PairConfig(**given, workspace=copy / "work", name="tiled"), note=lines.append)
+        return paired(copy, "tiled").fast.plan[0]
+
+    assert launch(64) == Launch("shift_two", ("ceil_div(n, 64)",), (64,), ("x", "y", "n"))
+    (form,) = (copy / "work").rglob("tiled/fast/shift_two/problem.toml")
+    if not edited:
+        assert launch(32) == Launch("shift_two", ("ceil_div(n, 32)",), (32,), ("x", "y", "n"))
+        assert not form.with_name("problem.toml.old").exists()
+        return
+    form.write_text(form.read_text() + "# mine\n")
+    with pytest.raises(
+        InputError, match=r"^fast side, fast\.cu:shift_two: shift_two: thread .*ceil_div\(n, 64\), 64"
+    ) as caught:
+        launch(32)
+    assert "problem or launch" not in str(caught.value.hint)
+    assert str(caught.value).endswith(
+        f"; still of the earlier code, with its verdict: {copy}/work/pairs/own/tiled)"
+    )
+    stays = f"launched as <<<ceil_div(n, 64), 64>>>, as {form} says; it stays though the code has changed"
+    assert [line for line in lines if stays in line]
+
+
+def test_a_launch_that_failed_is_not_taken_up_again_and_one_that_did_not_is_printed(copy: Path) -> None:
+    config = PairConfig(**files(copy), workspace=copy / "work")
+    lines: list[str] = []
+    with pytest.raises(InputError, match=r"fast side, fast\.cu:shift_two: the sides do not agree"):
+        run(replace(config, fast_launch="1, 32"))
+    run(config, note=lines.append)
+    (launch,) = paired(copy).fast.plan
+    assert isinstance(launch, Launch) and launch.grid == ("ceil_div(n, 512)",)
+    assert [line for line in lines if "fast.cu:shift_two: nothing launches it, guessed" in line]
+    (form,) = (copy / "work").rglob("shift/problem.toml")
+    assert (
+        f"slow.cu:shift: launched as <<<ceil_div(n, 128), 128>>>, as {form} says (else: --slow-launch LAUNCH)"
+        in lines
+    )
+
+
+TEMPLATE = """
+template <int STEP> __global__ void shift_two(const float *x, float *y, int n) {
+  for (int k = 0; k < STEP; k++) {
+    int i = (blockIdx.x * STEP + k) * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + 1.0f;
+  }
+}
+"""
+
+
+def test_a_template_that_nothing_launches_asks_for_its_arguments(copy: Path) -> None:
+    (copy / "bare").mkdir()
+    config = PairConfig(**files(copy / "bare", fast=TEMPLATE), workspace=copy / "work", name="template")
+    asks = (
+        r"fast\.cu:shift_two: shift_two is a template and nothing says STEP "
+        r"\(--fast-launch 'shift_two<STEP><<<GRID, BLOCK>>>'\)"
+    )
+    for launch in (None, "(n + 255) / 256, 128"):
+        with pytest.raises(InputError, match=asks):
+            run(replace(config, fast_launch=launch))
+    run(replace(config, fast_launch="shift_two<2><<<(n + 255) / 256, 128>>>"))
+    (launched,) = paired(copy, "template").fast.plan
+    assert isinstance(launched, Launch) and launched.template == ("2",)
+
+
+FLOATS = """
+__global__ void twice(float *y, const float *x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i];
+}
+__global__ void twice4(float4 *y, const float4 *x, float a, int n4) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n4) { float4 v = x[i]; v.x *= a; v.y *= a; v.z *= a; v.w *= a; y[i] = v; }
+}
+int main() {
+  int n = 1 << 20; float *x, *y; cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4);
+  twice<<<(n + 255) / 256, 256>>>(y, x, 2.f, n);
+  twice4<<<(n / 4 + 255) / 256, 256>>>((float4 *)y, (const float4 *)x, 2.f, n / 4);
+}
+"""
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_side_keeps_the_expressions_that_it_is_passed(tmp_path: Path, swapped: bool) -> None:
+    source = tmp_path / "mine" / "twice.cu"
+    source.parent.mkdir()
+    source.write_text(FLOATS)
+    names = [f"{source}:twice", f"{source}:twice4"]
+    slow, fast = reversed(names) if swapped else names
+    run(PairConfig(slow=slow, fast=fast, workspace=tmp_path / "work", name="twice"))
+    pair = paired(tmp_path, "twice")
+    assert pair.problem is not None and all(setting["n"] % 4 == 0 for setting in pair.problem.sizes.all)
+    wide, plain = (pair.slow, pair.fast) if swapped else (pair.fast, pair.slow)
+    assert plain.plan == (Launch("twice", ("ceil_div(n, 256)",), (256,), ("y", "x", "a", "n")),)
+    (launch,) = wide.plan
+    assert isinstance(launch, Launch) and launch.args == ("y", "x", "a", ValueArg("(n/4)"))
+
+
 def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> None:
     host = "void go(float *a, float *b, int m) { shift<<<(m + 31) / 32, 32>>>(a, b, m); }\n"
     (tmp_path / "host.cu").write_text("__global__ void shift(const float *, float *, int);\n" + host)
@@ -172,7 +286,9 @@ def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
-    with pytest.raises(InputError, match=r"the sides do not agree: mismatch: y: .*shift_two<<<") as caught:
+    with pytest.raises(
+        InputError, match=r"fast side, fast\.cu:shift_two: the sides do not agree: y: .*shift_two<<<"
+    ) as caught:
         run(PairConfig(**files(copy, fast=wrong), workspace=copy / "work", name="wrong"))
     assert "\n" not in str(caught.value)
     assert not (copy / "work" / "pairs" / "own" / "wrong").exists()
@@ -181,13 +297,26 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("fast", "options", "what"),
     [
-        (FAST.replace("int n)", "int n, const int *order)"), {}, r"no parameter for const int\* order"),
+        (
+            "__global__ void set(char *order, int n) { if (threadIdx.x < n) order[threadIdx.x] = 1; }\n",
+            {},
+            r"^fast\.cu:set: no parameter for char\* order .* of slow\.cu:shift",
+        ),
+        (
+            FAST.replace("float *", "double *"),
+            {},
+            r"^x is const double\* in fast\.cu:shift_two, const float\* in slow\.cu:shift",
+        ),
         (SLOW, {}, "both sides are the same code"),
         (FAST.replace("1.0f", "LOST"), {}, r'fast\.cu:4: shift_two does not compile .*"LOST" is undefined'),
         (FAST, {"name": "../out"}, "not a name for a folder"),
         (FAST, {"licence": "mine, all mine"}, "not an SPDX expression"),
         *((FAST, {"slow_launch": text}, rf"--slow-launch: {why}") for text, why in NO_LAUNCHES.items()),
-        (FAST.replace("shift_two", "other"), {"name": "shift-shift_two"}, "is a pair of other kernels"),
+        (
+            FAST.replace("shift_two", "other"),
+            {"name": "shift-shift_two"},
+            "is a pair of other kernels: mine/mine/slow/shift, mine/mine/fast/shift_two",
+        ),
     ],
 )
 def test_what_cannot_be_paired_is_one_line(copy: Path, fast: str, options: dict[str, str], what: str) -> None:
@@ -195,6 +324,49 @@ def test_what_cannot_be_paired_is_one_line(copy: Path, fast: str, options: dict[
     with pytest.raises(InputError, match=what):
         run(PairConfig(**files(copy, fast=fast), workspace=copy / "work", **options))
     assert paired(copy) == before
+
+
+def test_parameters_that_only_one_side_has_are_said_before_anything_runs(copy: Path) -> None:
+    lines: list[str] = []
+    more = FAST.replace("int n)", "int n, float scale)")
+    run(PairConfig(**files(copy, fast=more), workspace=copy / "work", name="more"), note=lines.append)
+    said = [line for line in lines if "fast.cu:shift_two: no parameter for float scale among" in line]
+    assert said and "of slow.cu:shift" in said[0]
+
+
+def test_a_pair_of_equal_names_has_that_of_its_files_and_says_that_it_has_no_licence(copy: Path) -> None:
+    lines: list[str] = []
+    run(
+        PairConfig(**files(copy, fast=FAST.replace("shift_two", "shift")), workspace=copy / "work"),
+        note=lines.append,
+    )
+    assert paired(copy, "slow-fast").license is None
+    assert "own/slow-fast has no licence, so kcurate build leaves it out: add --licence SPDX" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["slow.cu", "fast.txt"], "error: fast.txt: is no CUDA source by its name (.cu, .cuda, .cuh, .hip"),
+        (["slow.cu", "fast.cu", "third.cu"], "error: third.cu: is no program (pair takes two kernels"),
+        (
+            ["slow.cu", "fast.cu", "--licence", "Apache 2.0"],
+            "error: --licence: not an SPDX expression: 'Apache 2.0' (did you mean Apache-2.0?)",
+        ),
+    ],
+)
+def test_a_mistyped_argument_is_one_line(
+    copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    what: str,
+) -> None:
+    monkeypatch.chdir(copy)
+    (copy / "fast.txt").write_text(FAST)
+    (copy / "third.cu").write_text(FAST)
+    assert cli.run(["pair", *arguments, "-w", "work"]) != 0
+    assert capsys.readouterr().err.splitlines()[-1].startswith(what)
 
 
 def test_open_places_are_listed_with_the_command_that_goes_on(
@@ -259,7 +431,7 @@ def test_a_person_is_asked_for_open_places_and_the_answers_are_checked(copy: Pat
         run(config, ask=lambda question, value: next(answers), note=lines.append)
         assert paired(copy, "asked").slow.plan == paired(copy).slow.plan
     else:
-        with pytest.raises(InputError, match=r"no problem yet for slow\.cu:shift: block\.x is 0"):
+        with pytest.raises(InputError, match=r"^slow side, slow\.cu:shift: no problem yet: block\.x is 0"):
             run(config, ask=lambda question, value: next(answers), note=lines.append)
     assert "not a value: [oops" in lines
     assert f"block = [{block}]\n" in next((copy / "work").rglob("shift/problem.toml")).read_text()

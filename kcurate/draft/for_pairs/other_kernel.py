@@ -8,10 +8,12 @@ kernels.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kcurate.core import codec, own_files, store
@@ -20,10 +22,12 @@ from kcurate.draft.algebra import bracketed
 from kcurate.errors import KcurateError, ProblemError
 from kcurate.problem import c_types as types
 from kcurate.problem.answered import loose_outputs
+from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate, names_in
 from kcurate.records import (
     Arg,
     BindTexture,
+    Buffer,
     BufferArg,
     Expr,
     For,
@@ -44,6 +48,8 @@ from kcurate.records import (
 from kcurate.suites.problems import find_problem, own_problem
 
 FORM_NAME = "problem.toml"
+# The sizes at which the extents of two kernels' buffers are compared are multiples: divisions are exact.
+_SAMPLE = 5040
 _QUALIFIERS = re.compile(r"\b(?:volatile|__restrict(?:__)?|restrict)\b|\s+")
 
 
@@ -231,12 +237,12 @@ class _PlanTranslation:
         if self.theirs is None or len(launches) != 1 or len(launches[0].args) != len(args):
             return self._as_the_first(plain)
         (launch,) = launches
-        names = _names(passed, launch.args, self.problem, self.theirs.problem)
+        names, agree = self._naming(passed, launch.args)
         try:
             return replace(
                 launch,
                 launch=plain.launch,
-                args=args,
+                args=tuple(map(partial(_own_arg, names), args, passed, launch.args)) if agree else args,
                 grid=tuple(renamed(extent, names) for extent in launch.grid),
                 block=tuple(renamed(extent, names) for extent in launch.block),
                 shared_bytes=renamed(launch.shared_bytes, names),
@@ -244,6 +250,29 @@ class _PlanTranslation:
             )
         except ProblemError:
             return self._as_the_first(plain)
+
+    def _naming(self, passed: Sequence[Arg], own: Sequence[Arg]) -> tuple[dict[str, Expr], bool]:
+        """What the names in the other kernel's launch stand for; whether its buffers then have these sizes.
+
+        A name is the argument in its place, or the same name here: `n` for `n`, where one of the two kernels
+        is passed `n/4`. The buffers tell.
+        """
+        assert self.theirs is not None
+        theirs = self.theirs.problem
+        by_place = _names(passed, own, self.problem, theirs)
+        by_name = {**by_place, **{name: name for name in self.problem.sizes.headline}}
+        pairs = [
+            (self.problem.buffers[left], theirs.buffers[right])
+            for left, right in zip(passed, own, strict=True)
+            if isinstance(left, str) and isinstance(right, str)
+            if left in self.problem.buffers and right in theirs.buffers
+        ]
+        sample = {name: _SAMPLE * at for at, name in enumerate(self.problem.sizes.headline, start=1)}
+        counts = [
+            sum(_same_bytes(here, there, names, sample) for here, there in pairs)
+            for names in (by_place, by_name)
+        ]
+        return (by_name if counts[1] > counts[0] else by_place), max(counts) > 0
 
     def _as_the_first(self, launch: Launch) -> Launch:
         if self.other.own_launch:
@@ -285,6 +314,32 @@ def _names(
     whole = {name: value for name, value in numbers.items() if isinstance(value, int)}
     same = {name: name for name in problem.sizes.headline}
     return {**same, **whole, **shapes, **names}
+
+
+def _same_bytes(here: Buffer, there: Buffer, names: Mapping[str, Expr], sample: Mapping[str, int]) -> bool:
+    """Whether two buffers have as many bytes, the second with its sizes renamed."""
+    try:
+        count = math.prod(evaluate(extent, sample) for extent in here.shape)
+        theirs = math.prod(evaluate(renamed(extent, names), sample) for extent in there.shape)
+    except ProblemError:
+        return False
+    return count * numpy_dtype(here.dtype).itemsize == theirs * numpy_dtype(there.dtype).itemsize
+
+
+def _own_arg(names: Mapping[str, Expr], arg: Arg, passed: Arg, own: Arg) -> Arg:
+    """The expression that the other kernel's own launch passes, in these names; else `arg`, as matched."""
+    value = _value(own)
+    try:
+        if isinstance(value, BufferArg) or not names_in(value):
+            return arg
+        expression = renamed(value, names)
+    except ProblemError:
+        return arg
+    if expression == _value(passed):
+        return arg
+    if isinstance(own, ValueArg):
+        return replace(own, value=expression)
+    return expression if isinstance(expression, str) and expression.isidentifier() else ValueArg(expression)
 
 
 def _value(arg: Arg) -> Expr | BufferArg:

@@ -17,7 +17,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.draft.for_pairs.other_kernel import PairKernel, counterpart, launches_of, shown_launch
 from kcurate.draft.trying import admit
 from kcurate.errors import InputError
-from kcurate.problem.size_gaps import mended
+from kcurate.problem.size_gaps import divisible, mended
 from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
 
 Judging = Callable[[Candidate], Verdict]
@@ -34,11 +34,12 @@ class PairOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Given:
-    """What became of a pair: the pair with its problem (None: no problem fits), and why."""
+    """What became of a pair: the pair with its problem (None: none fits), why, the verdict if refused."""
 
     outcome: PairOutcome
     why: str = ""
     pair: Candidate | None = None
+    verdict: Verdict | None = None
 
 
 def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) -> Given:
@@ -68,14 +69,20 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             slow=mine if owner is slow else side,
             fast=side if owner is slow else mine,
         )
-        tried, verdict = judged(tried, judging)
+        whole = tried
+        tried, verdict = judged(whole, judging)
+        if verdict.outcome is Outcome.MISMATCH and known.origin != "known":
+            even = divisible(known.problem, {"slow": whole.slow, "fast": whole.fast})
+            if even != known.problem:
+                tried, verdict = judged(replace(whole, problem=even), judging)
         if verdict.outcome is Outcome.CORRECT:
             return Given(PairOutcome.GIVEN, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(side.plan)
             )
-            worst = Given(PairOutcome.REFUSED, f"{verdict.outcome}: {verdict.detail} (with {how})")
+            why = f"{verdict.outcome}: {verdict.detail} (with {how})"
+            worst = Given(PairOutcome.REFUSED, why, verdict=verdict)
     return worst
 
 
