@@ -193,7 +193,7 @@ def test_a_build_that_was_killed_between_its_renames_loses_nothing(tmp_path: Pat
 
 
 def test_nothing_to_build_from_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="run kcurate extract"):
+    with pytest.raises(InputError, match=r"run kcurate pair SLOW\.cu FAST\.cu, or kcurate extract"):
         run(BuildConfig(tmp_path / "nowhere"))
     assert not (tmp_path / "nowhere").exists()
 
