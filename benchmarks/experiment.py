@@ -609,8 +609,8 @@ def run(options: argparse.Namespace) -> None:
     for arm in [ARMS[name] for name in options.arms]:
         done = {row["unit"] for row in session.rows(arm.name)}
         last = ("kernelbench",) if arm.name in TABLE1 and session.prepared.kernelbench else ()
-        units = [unit for unit in (*arm.units, *last) if options.units is None or unit in options.units]
-        for unit in [unit for unit in units if unit not in done]:
+        wanted = set(options.units or UNITS) - done
+        for unit in [unit for unit in (*arm.units, *last) if unit in wanted]:
             if time.monotonic() + longest[unit] > session.ends_s:
                 session.note(f"stopped before {arm.name}, {unit}; run it again to go on")
                 return
