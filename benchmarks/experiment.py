@@ -70,7 +70,7 @@ RIGHT_FOR_GRPO = 0.05
 # The share of a packed sequence that holds rows.
 PACKED = 0.95
 SETTINGS = (
-    "model.attention=packed", "lora.r=8", "lora.alpha=16", "lora.dropout=0.0",
+    "model.attention=packed", "model.sampling=static", "lora.r=8", "lora.alpha=16", "lora.dropout=0.0",
     "sft.learning_rate=2e-4", "sft.packing=true", "sft.max_tokens=16384", "sft.batch=1", "sft.micro_batch=1",
     "sft.max_steps=256", "sft.warmup_steps=16", "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
     "sft.save_steps=64",

@@ -1,8 +1,8 @@
 """The attention `packed`: several rows in one sequence, none of which sees another.
 
 On a GPU it is flash attention over rows of different lengths, without a mask; on a CPU each row by itself. A
-batch that is not packed gets transformers' `sdpa`, but a step of sampling reads the cache as it lies. Not
-covered: who packs (the trainer).
+batch that is not packed gets transformers' `sdpa`, but a step of sampling reads the cache in place, and on a
+GPU only the keys that a row has. Not covered: who packs (the trainer).
 """
 
 from __future__ import annotations
@@ -26,8 +26,31 @@ def register() -> None:
 
 
 def mask(*args: Any, attention_mask: Any = None, **options: Any) -> Any:
-    """No mask for packed rows, which the trainer passes without one; else that of `sdpa`."""
-    return None if attention_mask is None else sdpa_mask(*args, attention_mask=attention_mask, **options)
+    """No mask for packed rows, which the trainer passes without one; `spans` for a step of sampling on a GPU.
+
+    Otherwise that of `sdpa`.
+    """
+    if attention_mask is None:
+        return None
+    if not attention_mask.is_cuda or options["q_length"] > 1:
+        return sdpa_mask(*args, attention_mask=attention_mask, **options)
+    # To ask whether a mask is needed would wait for the GPU in every step.
+    seen = sdpa_mask(*args, attention_mask=attention_mask, **options | {"allow_is_causal_skip": False})
+    return spans(seen[:, 0, 0], options["config"].num_key_value_heads)
+
+
+def spans(seen: Any, heads: int) -> Any:
+    """Which keys each row of a cache has, as flash attention asks for them.
+
+    `seen`: [rows, keys], True in one run of a row (its prompt is padded on the left). Returns int32
+    [3, rows * heads + 1]: where each query begins, where the keys of a row and head begin in the flattened
+    cache, and how many there are (the last one counts for nothing).
+    """
+    rows, keys = seen.shape
+    queries = torch.arange(rows * heads + 1, device=seen.device)
+    first = torch.nn.functional.pad(seen.int().argmax(1).repeat_interleave(heads), (0, 1))
+    count = torch.nn.functional.pad(seen.sum(1).repeat_interleave(heads), (0, 1))
+    return torch.stack([queries, queries * keys + first, count]).int()
 
 
 def attention(
@@ -52,40 +75,65 @@ def attention(
         return sdpa_attention_forward(  # type: ignore[no-any-return]
             module, query, key, value, attention_mask, scaling=scaling, **options
         )
+    if query.is_cuda:
+        query, key, value = (heads[0].transpose(0, 1) for heads in (query, key, value))
+        bounds = cu_seq_lens_q.int()
+        return _flash(query, key, value, bounds, bounds, max_length_q, scaling, causal=True)[None], None
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
-    if not query.is_cuda:
-        rows = [
-            scaled_dot_product_attention(
-                query[:, :, begin:end],
-                key[:, :, begin:end],
-                value[:, :, begin:end],
-                is_causal=True,
-                scale=scaling,
-            )
-            for begin, end in pairwise(cu_seq_lens_q.tolist())
-        ]
-        return torch.cat(rows, dim=2).transpose(1, 2), None
-
-    def jagged(heads: Any) -> Any:
-        tokens, offsets = heads[0].transpose(0, 1).contiguous(), cu_seq_lens_q.long()
-        nested = torch.nested.nested_tensor_from_jagged(
-            tokens, offsets, min_seqlen=1, max_seqlen=max_length_q
+    rows = [
+        scaled_dot_product_attention(
+            query[:, :, begin:end],
+            key[:, :, begin:end],
+            value[:, :, begin:end],
+            is_causal=True,
+            scale=scaling,
         )
-        return nested.transpose(1, 2)
-
-    together = scaled_dot_product_attention(
-        jagged(query), jagged(key), jagged(value), is_causal=True, scale=scaling
-    )
-    return together.transpose(1, 2).values()[None], None
+        for begin, end in pairwise(cu_seq_lens_q.tolist())
+    ]
+    return torch.cat(rows, dim=2).transpose(1, 2), None
 
 
 def _next_token(query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None) -> Any:
     """Attention of one token a row: heads that share keys become queries of one head.
 
-    With a mask, `sdpa` would copy the keys and values once for each of them, which is most of a step's time.
+    With a mask, `sdpa` would copy the keys and values once for each of them, which is most of a step's time;
+    with `spans` flash attention leaves out what a row does not have.
     """
     rows, heads, _, width = query.shape
-    grouped = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
-    seen = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
+    shared = heads // key.shape[1]
+    if attention_mask is not None and attention_mask.dim() == 2:
+        queries, begins, counts = attention_mask
+        cache = (side.reshape(-1, 1, width) for side in (key, value))
+        query = query.reshape(-1, shared, width)
+        seen = _flash(query, *cache, queries, begins, 1, scaling, keys=key.shape[2], counts=counts[:-1])
+    else:
+        grouped = query.reshape(rows, key.shape[1], shared, width)
+        seen = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
     return seen.reshape(rows, 1, heads, width)
+
+
+def _flash(
+    query: Any,
+    key: Any,
+    value: Any,
+    queries: Any,
+    begins: Any,
+    longest: int,
+    scaling: float | None,
+    *,
+    causal: bool = False,
+    keys: int | None = None,
+    counts: Any = None,
+) -> Any:
+    """torch's flash attention over rows of different lengths; all sides are [tokens, heads, width].
+
+    `queries`, `begins`: int32 [rows + 1], where the queries and the keys of each row begin. `longest`:
+    queries of the longest row; `keys`: its keys, if they are more. `counts`: int32 [rows], how many keys of a
+    row count.
+    torch.nn.attention.varlen, the public way, has no `counts` in torch 2.11.
+    """
+    return torch.ops.aten._flash_attention_forward(
+        query, key, value, queries, begins, int(longest), int(keys or longest), 0.0, causal, False,
+        scale=scaling, seqused_k=counts,
+    )[0]  # fmt: skip

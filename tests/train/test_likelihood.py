@@ -76,18 +76,62 @@ def test_a_step_of_sampling_is_what_sdpa_gives(groups: int) -> None:
 
 
 def test_a_packed_model_samples_what_sdpa_samples(model: Path) -> None:
+    """Also with a static cache into which the prompts go in parts."""
     import torch
 
     from kcurate.local_models import weights
 
     ids = torch.tensor([[5, 6, 7, 8, 9], [1, 1, 10, 11, 12]])
     mask = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    static = {"cache_implementation": "static", "disable_compile": True}
     replies = []
-    for name in ("sdpa", "packed"):
+    for name, options in (("sdpa", {}), ("packed", {}), ("packed", static | {"prefill_chunk_size": 2})):
         sampling = weights.load_model(ModelSettings(str(model), attention=name))
         assert sampling.config._attn_implementation == name
-        replies.append(sampling.generate(ids, attention_mask=mask, max_new_tokens=8, do_sample=False))
-    assert torch.equal(*replies)
+        replies.append(
+            sampling.generate(ids, attention_mask=mask, max_new_tokens=8, do_sample=False, **options)
+        )
+    assert torch.equal(replies[0], replies[1])
+    assert torch.equal(replies[0], replies[2])
+
+
+def test_spans_say_which_keys_a_row_has() -> None:
+    import torch
+
+    from kcurate.local_models.packed import spans
+
+    seen = torch.tensor([[0, 0, 1, 1, 0], [1, 1, 1, 1, 0]], dtype=torch.bool)
+    queries, begins, counts = spans(seen, 2).tolist()
+    assert queries == [0, 1, 2, 3, 4]
+    assert begins == [2, 7, 10, 15, 20]
+    assert counts[:-1] == [2, 2, 4, 4]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_a_step_of_sampling_on_a_gpu_is_what_sdpa_gives(groups: int) -> None:
+    import torch
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    from kcurate.local_models.packed import attention, spans
+
+    class Module:
+        num_key_value_groups = groups
+        is_causal = True
+
+    torch.manual_seed(1)
+    kind: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
+    query = torch.randn(3, 2 * groups, 1, 128, **kind)
+    key, value = torch.randn(2, 3, 2, 700, 128, **kind)
+    seen = torch.ones(3, 700, dtype=torch.bool, device="cuda")
+    seen[1, :301] = False
+    seen[:, 650:] = False
+    value[:, :, 650:] = float("nan")  # what a static cache has not been given yet
+    step, _ = attention(Module(), query, key, value, spans(seen, 2), scaling=0.1)
+    key, value = key[:, :, :650], value[:, :, :650]
+    expected, _ = sdpa_attention_forward(Module(), query, key, value, seen[:, None, None, :650], scaling=0.1)
+    assert step.shape == expected.shape
+    assert torch.allclose(step, expected, atol=0.02)
 
 
 @pytest.mark.gpu
