@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import os
 import pickle
@@ -247,9 +248,17 @@ def unrelated(checkout: Path, families: set[str]) -> list[Task]:
 
 
 def seen_once(rows: Sequence[Row], form: Form, tokens: int) -> list[Row]:
-    """As many rows as `all` sees once in so many tokens; arms of fewer rows see theirs more often."""
+    """As many rows as `all` sees once in so many tokens; arms of fewer rows see theirs more often.
+
+    Rows of our own problems, of minted ones and explained ones take turns, as far as there are any: by
+    families alone nearly all would be minted, each of which is a family of its own.
+    """
+    kinds: dict[tuple[bool, bool], list[Row]] = defaultdict(list)
+    for row in rows:
+        kinds[row.minted, row.explained].append(row)
+    turns = itertools.zip_longest(*(spread(kinds[kind], len(rows)) for kind in sorted(kinds)))
     kept, length = [], 0
-    for row in spread(rows, len(rows)):
+    for row in (row for turn in turns for row in turn if row is not None):
         length += sum(map(len, form.row(row.task.prompt, row.task.answer or "")))
         if length > PACKED * tokens:
             break

@@ -26,7 +26,7 @@ def one(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> Pa
         InputError: nothing has that name, or several do.
     """
     if not name:
-        raise InputError("an empty name", hint=_give(records))
+        raise InputError("an empty name", hint=_usage_hint(records))
     return _at_path(Path(name), records) or _by_id(name.rstrip("/") or name, workspace, records)
 
 
@@ -60,7 +60,7 @@ def pairs(texts: Iterable[str], workspace: Workspace) -> list[Path]:
 
 
 def ids(workspace: Workspace, records: Sequence[str] = RECORDS) -> Iterator[str]:
-    """Every name that `one` finds, as places below the workspace's folders and that of the built-in pairs."""
+    """Every name that `one` finds: paths below the workspace's folders or below the built-in pairs."""
     for root in _roots(workspace, records):
         for record in records:
             yield from (path.parent.relative_to(root).as_posix() for path in store.find(root, record))
@@ -85,30 +85,37 @@ def _at_path(path: Path, records: Sequence[str]) -> Path | None:
 
 def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
     by_root: dict[Path, dict[str, Path]] = {}
-    ids: dict[Path, list[tuple[str, Path]]] = {}
+    ids_by_root: dict[Path, list[tuple[str, Path]]] = {}
     for root in _roots(workspace, records):
-        folders_below = (path.parent for record in records for path in store.find(root, record))
-        by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in folders_below}
+        by_root[root] = folders = _folders(root, records)
         matches = [folders[name]] if name in folders else _ending(name, folders.items())
         if not matches:  # a record whose id differs from the path of its folder
-            ids[root] = [
-                (identifier, folder) for folder in folders.values() if (identifier := _id(folder, records))
-            ]
-            matches = [folder for identifier, folder in ids[root] if identifier == name] or _ending(
-                name, ids[root]
-            )
+            ids_by_root[root] = _ids_of(folders.values(), records)
+            same = [folder for identifier, folder in ids_by_root[root] if identifier == name]
+            matches = same or _ending(name, ids_by_root[root])
         if matches:
-            return _only(name, root, matches)
+            return _single(name, root, matches)
+    # Only then by how names begin, in all roots.
     for root, folders in by_root.items():
-        if matches := _beginning(name, folders.items()) or _beginning(name, ids[root]):
-            return _only(name, root, matches)
-    ids_and_paths = [key for folders in by_root.values() for key in folders]
+        if matches := _beginning(name, folders.items()) or _beginning(name, ids_by_root[root]):
+            return _single(name, root, matches)
+    known = [path for folders in by_root.values() for path in folders]
     is_path = name.startswith((".", "/"))
-    hint = "check the path" if is_path else _hint(name, ids_and_paths) or _give(records)
+    hint = "check the path" if is_path else _did_you_mean(name, known) or _usage_hint(records)
     raise InputError(f"no such {_noun(records)}", where=name, hint=hint)
 
 
-def _only(name: str, root: Path, matches: Sequence[Path]) -> Path:
+def _folders(root: Path, records: Sequence[str]) -> dict[str, Path]:
+    """The folders that hold a record, by their path below `root`."""
+    folders = (path.parent for record in records for path in store.find(root, record))
+    return {folder.relative_to(root).as_posix(): folder for folder in folders}
+
+
+def _ids_of(folders: Iterable[Path], records: Sequence[str]) -> list[tuple[str, Path]]:
+    return [(identifier, folder) for folder in folders if (identifier := _id(folder, records))]
+
+
+def _single(name: str, root: Path, matches: Sequence[Path]) -> Path:
     if len(matches) == 1:
         return matches[0]
     listed = ", ".join(sorted(path.relative_to(root).as_posix() for path in matches)[:5])
@@ -138,11 +145,11 @@ def _noun(records: Sequence[str]) -> str:
     return _NOUNS.get(tuple(records), "pair or kernel")
 
 
-def _give(records: Sequence[str]) -> str:
+def _usage_hint(records: Sequence[str]) -> str:
     return f"give the folder of a {_noun(records)}, or an id from kcurate list"
 
 
-def _hint(name: str, keys: Sequence[str]) -> str:
+def _did_you_mean(name: str, keys: Sequence[str]) -> str:
     ends = {key.rsplit("/", 1)[-1]: key for key in keys}
     close = [ends[end] for end in difflib.get_close_matches(name.rsplit("/", 1)[-1], ends, n=3)]
     close = close or difflib.get_close_matches(name, keys, n=3)

@@ -46,7 +46,7 @@ class Endpoint:
         return self._all(talks)
 
     def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:
-        """See `Talking`.
+        """See `HoldsConversations`.
 
         Raises:
             BudgetSpentError, RemoteError: as `sample`.

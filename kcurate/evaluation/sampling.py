@@ -1,8 +1,8 @@
 """Which prompts a model is sent: every task several times, each in one or more turns.
 
 From the second turn on, a model is told what the judge found, in the words that `kcurate deopt` uses: in the
-same conversation if it can hold one, else by a prompt that has the answer before. Not covered: the models
-(`local_model`, `endpoint`).
+same conversation if it can hold one, else by a new prompt that contains the previous answer. Not covered: the
+models (`local_model`, `endpoint`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sampler(Protocol):
 
 
 @runtime_checkable
-class Talking(Protocol):
+class HoldsConversations(Protocol):
     """A model that holds conversations."""
 
     def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:
@@ -57,14 +57,17 @@ class Talking(Protocol):
 
 
 @dataclass(eq=False)
-class _Chain:
-    """One sample of a task: the chat so far, and the prompt of the next turn where it is not gone on with."""
+class _Conversation:
+    """One sample of a task: the chat so far, and what the next turn sends.
+
+    That is `next_message` in the conversation `key`, else `prompt`.
+    """
 
     task: Task
     sample: int
     prompt: Prompt
     chat: list[dict[str, str]]
-    words: str = ""
+    next_message: str = ""
     key: str | None = None
 
 
@@ -79,7 +82,7 @@ def generate(
 ) -> list[Completion]:
     """`samples` completions of every task, in `turns` turns each. `pool` judges between the turns."""
     chains = [
-        _Chain(task, sample, task.prompt, prompts.chat(task.prompt))
+        _Conversation(task, sample, task.prompt, prompts.chat(task.prompt))
         for task in tasks
         for sample in range(samples)
     ]
@@ -92,24 +95,30 @@ def generate(
             judged = judge(rows, tasks, pool)[1]
             note(f"turn {turn} of {turns}: {sum(result.verdict is not None for result in judged)} judged")
             for chain, reply, row, result in zip(chains, replies, rows, judged, strict=True):
-                _tell(chain, reply, row, result)
+                _prepare_next_turn(chain, reply, row, result)
             # The judge step finds these verdicts cached.
             rows = [replace(row, judge_s=result.judge_s) for row, result in zip(rows, judged, strict=True)]
         completions += rows
     return completions
 
 
-def _replies(sampler: Sampler, chains: Sequence[_Chain]) -> list[Reply]:
+def _replies(sampler: Sampler, chains: Sequence[_Conversation]) -> list[Reply]:
     """A reply to each chain: in its conversation where there is one, else to its prompt."""
-    talks = [chain for chain in chains if chain.key is not None] if isinstance(sampler, Talking) else []
-    asked = [(chain.prompt, chain.sample) for chain in chains if chain not in talks]
+    talks = [isinstance(sampler, HoldsConversations) and chain.key is not None for chain in chains]
+    asked = [
+        (chain.prompt, chain.sample) for chain, goes_on in zip(chains, talks, strict=True) if not goes_on
+    ]
     fresh = iter(sampler.sample(asked) if asked else ())
-    told = [(chain.key or "", chain.words, chain.sample) for chain in talks]
-    further = iter(sampler.go_on(told) if isinstance(sampler, Talking) and told else ())
-    return [next(further) if chain in talks else next(fresh) for chain in chains]
+    messages = [
+        (chain.key or "", chain.next_message, chain.sample)
+        for chain, goes_on in zip(chains, talks, strict=True)
+        if goes_on
+    ]
+    further = iter(sampler.go_on(messages) if isinstance(sampler, HoldsConversations) and messages else ())
+    return [next(further if goes_on else fresh) for goes_on in talks]
 
 
-def _tell(chain: _Chain, reply: Reply, row: Completion, result: Judged) -> None:
+def _prepare_next_turn(chain: _Conversation, reply: Reply, row: Completion, result: Judged) -> None:
     """Set what the next turn of a chain says, after a reply was judged."""
     chain.key = reply.key
     if chain.key is None:
@@ -117,15 +126,15 @@ def _tell(chain: _Chain, reply: Reply, row: Completion, result: Judged) -> None:
         chain.chat = prompts.chat(chain.prompt)
         return
     right = result.verdict is not None and result.verdict.outcome.correct
-    chain.words = prompts.go_on("improve" if right else "repair", feedback_on(result))
+    chain.next_message = prompts.go_on("improve" if right else "repair", feedback_on(result))
     chain.chat = [
         *chain.chat,
         {"role": "assistant", "content": reply.text},
-        {"role": "user", "content": chain.words},
+        {"role": "user", "content": chain.next_message},
     ]
 
 
-def _completion(chain: _Chain, turn: int, reply: Reply) -> Completion:
+def _completion(chain: _Conversation, turn: int, reply: Reply) -> Completion:
     text, task = json.dumps(chain.chat, ensure_ascii=False), chain.task
     return Completion(
         task=task.id,
@@ -138,9 +147,9 @@ def _completion(chain: _Chain, turn: int, reply: Reply) -> Completion:
         reply=reply.text.encode("utf-8", "replace").decode(),
         form=reply.form,
         status=reply.status,
-        **_counted(reply),
+        **_cost_columns(reply),
     )
 
 
-def _counted(reply: Reply) -> dict[str, Any]:
+def _cost_columns(reply: Reply) -> dict[str, Any]:
     return {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "usd", "gpu_s")}

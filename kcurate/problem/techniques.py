@@ -27,22 +27,22 @@ LADDER_FAST = (
 )
 
 
-# What names a way to use a GPU in the words of a problem, beside the names of techniques.
+# Words of a problem that, beside the names of techniques, tell how it uses the GPU.
 _HARDWARE = (
     r"tensor cores?|w?gmma|mma|tma|cp\.async|warps?|lanes?|threads?|(?:a|one) block|wave of blocks|"
-    r"shared memory|registers?|shuffles?|atomics?|tiled|split[- ]k|stream[- ]k|look-?back|launch(?:es)?"
+    r"shared memory|registers?|shuffles?|atomics?|tiled|split[- ]k|stream[- ]k|look[- ]?back|launch(?:es)?"
 )
 
 
 @cache
-def _names() -> re.Pattern[str]:
+def _technique_words() -> re.Pattern[str]:
     listed = "|".join(re.escape(name).replace(r"\-", "[- ]") for name in vocabulary())
     return re.compile(rf"(?<![\w-])(?:{listed}|{_HARDWARE})(?![\w-])", re.IGNORECASE)
 
 
 def names_technique(text: str) -> bool:
-    """Whether words (a description, the name of a family) name a technique, or the parts of a GPU it uses."""
-    return _names().search(text.replace("-", " ")) is not None or _names().search(text) is not None
+    """Whether a text (a description, the name of a family) mentions a technique or a feature of the GPU."""
+    return _technique_words().search(text.replace("-", " ")) is not None
 
 
 @cache

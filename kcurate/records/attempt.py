@@ -31,10 +31,11 @@ class ReplyStatus(StrEnum):
 
 
 class AttemptOutcome(StrEnum):
-    """Outcome of one attempt, in the order in which it can fail; `judged` has a verdict.
+    """How an attempt ended, in the order of the checks.
 
-    The first three come from the exchange; `malformed` is an answer without usable code and plan; the others
-    are refused before judging (`same_machine_code` after it).
+    `refusal`, `truncated` and `rejected` come from the exchange; `malformed`: no usable code and plan in the
+    answer; the next ones are refused before judging, except `same_machine_code`, which is found after it;
+    `judged`: there is a verdict.
     """
 
     REFUSAL = "refusal"
@@ -77,8 +78,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A reply. `form` says whether `reply` is free text or the JSON input of the answer tool.
+    """The reply to one request, and what it cost.
 
+    `form` says whether `reply` is free text or the JSON input of the answer tool.
     `cost_usd` is None without a known price; `batch` is the id of the batch that it came with. `content` has
     the blocks of a message as the server sent them, thinking with its signature included: the next turn of
     the conversation returns them.
@@ -192,8 +194,7 @@ class Attempt:
         return f"round {self.round}" if self.sample == 1 else f"round {self.round}, answer {self.sample}"
 
 
-# The outcomes of a verdict that mean that an answer is wrong, and one outcome of an answer refused before
-# judging.
+# Why an answer counts as wrong: the judge's outcomes, and `unchanged`, which is found before judging.
 WrongOutcome = Literal[
     "malformed", "static_reject", "compile_error", "launch_error", "timeout", "mismatch", "nondeterministic",
     "padded", "not_faster", "unchanged",
@@ -202,10 +203,10 @@ WrongOutcome = Literal[
 
 @dataclass(frozen=True)
 class WrongAttempt:
-    """A judged wrong answer to a pair, without code: its fast side with a change, or its given side.
+    """A judged wrong answer to a pair, without its code: the fast side with one mistake, or the given side.
 
-    `change` and `place` make it again from the published pair; `side` is the hash of the result. `findings`
-    is the text for a model. `device`: where it was judged.
+    `change` and `place` (which occurrence was changed) reproduce it from the published pair; `side` is the
+    hash of the result. `findings` is the text for a model. `device`: where it was judged.
     """
 
     pair: str

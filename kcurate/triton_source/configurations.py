@@ -1,8 +1,8 @@
 """The configurations in `@triton.autotune` and `@triton.heuristics`, as values; nothing is run.
 
 Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also where functions of the tree
-compute them. A configuration changes no result, so of what depends on the machine one alternative is taken,
-the first that is not for another maker's. Not covered: configurations read from files.
+compute them. A configuration never changes results: of alternatives that depend on the machine the first that
+is not for another vendor's hardware is taken. Not covered: configurations read from files.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cdiv": lambda number, by: -(-number // by),
     "list": list, "len": len, "min": min, "max": max, "sorted": sorted,
 }  # fmt: skip
-# Conditions that ask for the machine of another maker.
-_OTHER = re.compile(r"amd|hip|rocm|cdna|rdna|npu|ascend|xpu|intel|cpu|interpret|musa|mlu", re.IGNORECASE)
+# Conditions that test for hardware of another vendor.
+_OTHER_VENDOR = re.compile(
+    r"amd|hip|rocm|cdna|rdna|npu|ascend|xpu|intel|cpu|interpret|musa|mlu", re.IGNORECASE
+)
 
 
-class _Returned(Exception):  # noqa: N818 - no error: the end of a function that is followed
+class _ReturnSignal(Exception):  # noqa: N818 - control flow: an interpreted `return`
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
 
 
-class _Continued(Exception):  # noqa: N818 - no error: the next element of a loop that is followed
+class _ContinueSignal(Exception):  # noqa: N818 - control flow: an interpreted `continue`
     pass
 
 
@@ -69,19 +71,20 @@ class Config:
 
 
 @dataclass
-class _Values:
-    """Evaluates expressions of one file.
+class _Interpreter:
+    """An interpreter for the few expressions and statements with which modules build lists of configurations.
 
-    `names`: variables of comprehensions; `left`: evaluations still allowed.
+    `of` dispatches on the class of a node: `ast.BinOp` goes to `_binop`. `names`: local variables;
+    `steps_left`: evaluations that are still allowed.
     """
 
     file: File
     names: dict[str, Any] = field(default_factory=dict)
-    left: int = MAX_VALUES
+    steps_left: int = MAX_VALUES
 
     def of(self, node: ast.expr) -> Any:
-        self.left -= 1
-        if self.left < 0:
+        self.steps_left -= 1
+        if self.steps_left < 0:
             raise NotLiteralError("too many values")
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
@@ -111,8 +114,8 @@ class _Values:
         definition = self.file.resolve((node.id,))
         if not isinstance(definition, Defined) or isinstance(definition.node, ast.FunctionDef):
             raise NotLiteralError(node.id)
-        inner = _Values(definition.file, left=self.left)
-        value, self.left = inner.of(definition.node), inner.left
+        inner = _Interpreter(definition.file, steps_left=self.steps_left)
+        value, self.steps_left = inner.of(definition.node), inner.steps_left
         return value
 
     def _unaryop(self, node: ast.UnaryOp) -> Any:
@@ -125,23 +128,17 @@ class _Values:
         left, right = self.of(node.left), self.of(node.right)
         lists = isinstance(left, list) or isinstance(right, list)
         if isinstance(node.op, ast.Pow) and not lists and 0 <= right <= 64:
-            return self._small(left**right, node)
+            return self._bounded(left**right, node)
         operation = _BINARY.get(type(node.op))
         if operation is None or (lists and not (isinstance(left, list) and isinstance(right, list))):
             raise NotLiteralError(ast.unparse(node))
         if isinstance(node.op, ast.Mult | ast.Mod) and isinstance(left, str | bytes):
             raise NotLiteralError(ast.unparse(node))
-        return self._small(operation(left, right), node)
+        return self._bounded(operation(left, right), node)
 
-    def _small(self, value: Any, node: ast.expr) -> Any:
-        size = (
-            value.bit_length()
-            if isinstance(value, int)
-            else len(value)
-            if isinstance(value, list | str)
-            else 0
-        )
-        if size > MAX_VALUES:
+    def _bounded(self, value: Any, node: ast.expr) -> Any:
+        length = len(value) if isinstance(value, list | str) else 0
+        if (value.bit_length() if isinstance(value, int) else length) > MAX_VALUES:
             raise NotLiteralError(ast.unparse(node))
         return value
 
@@ -160,22 +157,22 @@ class _Values:
         return self.of(node.body if self._holds(node.test) else node.orelse)
 
     def _holds(self, test: ast.expr) -> bool:
-        """Whether a condition holds; one that only a machine decides does, unless it asks for another one."""
+        """Whether a condition holds; one about the machine does, unless it asks for another vendor's."""
         try:
             return bool(self.of(test))
         except NotLiteralError:
-            if self.left < 0:
+            if self.steps_left < 0:
                 raise
             turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-            return turned == bool(_OTHER.search(ast.unparse(test)))
+            return turned == bool(_OTHER_VENDOR.search(ast.unparse(test)))
 
     def _listcomp(self, node: ast.ListComp) -> list[Any]:
         saved = dict(self.names)
-        elements = list(self._each(node.generators, node.elt))
+        elements = list(self._comprehension_values(node.generators, node.elt))
         self.names = saved
         return elements
 
-    def _each(self, loops: list[ast.comprehension], element: ast.expr) -> Iterator[Any]:
+    def _comprehension_values(self, loops: list[ast.comprehension], element: ast.expr) -> Iterator[Any]:
         if not loops:
             yield self.of(element)
             return
@@ -183,7 +180,7 @@ class _Values:
         for value in self.of(first.iter):
             self._bind(first.target, value)
             if all(self._holds(test) for test in first.ifs):
-                yield from self._each(rest, element)
+                yield from self._comprehension_values(rest, element)
 
     def _call(self, node: ast.Call) -> Any:
         parts = parts_of(node.func)
@@ -193,10 +190,10 @@ class _Values:
         if parts and parts[-1] in _FUNCTIONS and callee is None and not node.keywords:
             return _FUNCTIONS[parts[-1]](*(self.of(argument) for argument in node.args))
         if isinstance(callee, Defined) and isinstance(callee.node, ast.FunctionDef):
-            return self._called(callee.file, callee.node, node)
+            return self._result_of_call(callee.file, callee.node, node)
         raise NotLiteralError(ast.unparse(node.func) + "(...)")
 
-    def _called(self, file: File, function: ast.FunctionDef, call: ast.Call) -> Any:
+    def _result_of_call(self, file: File, function: ast.FunctionDef, call: ast.Call) -> Any:
         """What a function of the tree returns."""
         parameters = function.args.args
         defaults = function.args.defaults
@@ -206,13 +203,13 @@ class _Values:
         }
         names |= {arg.arg: self.of(value) for arg, value in zip(parameters, call.args, strict=False)}
         names |= {word.arg: self.of(word.value) for word in call.keywords if word.arg}
-        inner = _Values(file, names, self.left)
+        inner = _Interpreter(file, names, self.steps_left)
         try:
             inner.run(function.body)
-        except _Returned as returned:
+        except _ReturnSignal as returned:
             return returned.value
         finally:
-            self.left = inner.left
+            self.steps_left = inner.steps_left
         return None
 
     def run(self, body: Sequence[ast.stmt]) -> None:
@@ -221,10 +218,10 @@ class _Values:
             self._statement(node)
 
     def _statement(self, node: ast.stmt) -> None:
-        self.left -= 1
+        self.steps_left -= 1
         match node:
             case ast.Return(value=ast.expr() as value):
-                raise _Returned(self.of(value))
+                raise _ReturnSignal(self.of(value))
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.names[name] = self.of(value)
             case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
@@ -240,9 +237,9 @@ class _Values:
                 if not isinstance(elements, list):
                     raise NotLiteralError(ast.unparse(node))
                 elements += [self.of(value)] if way == "append" else self.of(value)
-                self._small(elements, value)
+                self._bounded(elements, value)
             case ast.Continue():
-                raise _Continued
+                raise _ContinueSignal
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 pass
             case _:
@@ -253,7 +250,7 @@ class _Values:
             self._bind(target, value)
             try:
                 self.run(body)
-            except _Continued:
+            except _ContinueSignal:
                 continue
 
     def _bind(self, target: ast.expr, value: Any) -> None:
@@ -272,13 +269,12 @@ class _Values:
         constants = self.of(node.args[0]) if node.args else options.get("kwargs")
         if not isinstance(constants, dict):
             raise NotLiteralError(ast.unparse(node))
-        warps, stages = options.get("num_warps", WARPS), options.get("num_stages", STAGES)
-        for at, value in enumerate(node.args[1:3]):
-            warps, stages = (self.of(value), stages) if at == 0 else (warps, self.of(value))
-        return Config(constants, warps, stages)
+        positional = zip(("num_warps", "num_stages"), map(self.of, node.args[1:3]), strict=False)
+        options = {"num_warps": WARPS, "num_stages": STAGES, **options, **dict(positional)}
+        return Config(constants, options["num_warps"], options["num_stages"])
 
 
-def listed(file: File, node: ast.expr) -> list[Config]:
+def configurations_in(file: File, node: ast.expr) -> list[Config]:
     """The first configurations of a list.
 
     Raises:
@@ -290,13 +286,15 @@ def listed(file: File, node: ast.expr) -> list[Config]:
     return values[:MAX_CONFIGURATIONS]
 
 
-def value_of(file: File, node: ast.expr, names: Mapping[str, Any] = {}, locals_: Collection[str] = ()) -> Any:
-    """The value of an expression; `names` have values, other `locals_` have none that is known.
+def value_of(
+    file: File, node: ast.expr, names: Mapping[str, Any] = {}, unknown_names: Collection[str] = ()
+) -> Any:
+    """The value of an expression; `names`: known values; other `unknown_names` are unknown.
 
     Raises:
         NotLiteralError: it is not known from the text.
     """
-    values = _Values(file, {**dict.fromkeys(locals_, _UNKNOWN), **names})
+    values = _Interpreter(file, {**dict.fromkeys(unknown_names, _UNKNOWN), **names})
     try:
         return values.of(node)
     except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
@@ -307,8 +305,7 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
     """Each constant that heuristics compute, as an expression of the launch's arguments.
 
     Raises:
-        NotLiteralError: they are not a dictionary of lambdas or of functions with a single `return`, or they
-        use
+        NotLiteralError: they are not a dictionary of lambdas or of functions with a single `return`, or use
             their argument in another way than `args["NAME"]`.
     """
     parts = parts_of(node)
@@ -319,7 +316,7 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
         raise NotLiteralError(ast.unparse(node))
     expressions = {}
     for key, value in zip(node.keys, node.values, strict=True):
-        parameters, body = _returned(file, value)
+        parameters, body = _parameters_and_result(file, value)
         if not isinstance(key, ast.Constant) or len(parameters) != 1 or body is None:
             raise NotLiteralError(ast.unparse(value))
         text = _Arguments(parameters[0].arg).visit(ast.parse(ast.unparse(body), mode="eval"))
@@ -329,7 +326,7 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
     return expressions
 
 
-def _returned(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | None]:
+def _parameters_and_result(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | None]:
     """The parameters and the returned expression of a lambda, or of a function with a single `return`."""
     if isinstance(node, ast.Lambda):
         return node.args.args, node.body

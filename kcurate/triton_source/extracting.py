@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
-from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
+from kcurate.triton_source.configurations import Config, NotLiteralError, configurations_in, heuristics
 from kcurate.triton_source.library_functions import replacement, with_callees
 from kcurate.triton_source.module_names import Defined, File, Meaning, Member
 from kcurate.triton_source.module_text import parts_of
@@ -127,7 +127,7 @@ def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Co
         arguments = [*(call.args if call else ()), *by_word]
         if name == "triton.autotune" or (name not in JIT and "configs" in words):
             try:
-                configurations = tuple(listed(file, words.get("configs", arguments[0])))
+                configurations = tuple(configurations_in(file, words.get("configs", arguments[0])))
             except (NotLiteralError, IndexError) as error:
                 raise LeftError(Reason.CONFIGURATIONS, str(error)) from error
         elif name == "triton.heuristics":

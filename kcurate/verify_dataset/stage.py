@@ -36,10 +36,12 @@ SPEEDUP_SLACK = 0.05
 class Drift(StrEnum):
     """How a row's new verdict compares with the published one.
 
-    `same`: correct with the speedup published for this device; `untimed`: correct on a device without timing;
-    `holds_there`, `not_faster_there`: correct on a GPU model for which the row has no times, and faster there
-    or not; `older_protocol`: correct, but published under an older protocol of the judge, whose times are not
-    comparable.
+    `broken`: no longer correct. `not_faster`: no longer faster on the published device. `unclear`: not
+    judged, or its timing is ambiguous. `untimed`: correct on a device without timing. `not_faster_there`,
+    `holds_there`: correct on a GPU model that the row has no times for; only the second is also faster there.
+    `older_protocol`: correct, but published under an older protocol of the judge, whose times are not
+    comparable. `speedup_moved`: the intervals are further apart than `SPEEDUP_SLACK`. `same`: correct, with
+    the speedup published for this device.
     """
 
     BROKEN = "broken"
@@ -53,7 +55,7 @@ class Drift(StrEnum):
     SAME = "same"
 
 
-_BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.NOT_FASTER_THERE, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
+_DRIFTED = (Drift.BROKEN, Drift.NOT_FASTER, Drift.NOT_FASTER_THERE, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
                     bar.update()
         in_order = [compared[index] for index in sorted(compared)]
         counts = Counter[str](comparison.drift for comparison in in_order)
-        for line in elsewhere(in_order):
+        for line in other_device_notes(in_order):
             record.note(line)
         if config.contribute is not None:
             _write(config.contribute, [sent[index] for index in sorted(sent)], record.note)
@@ -128,11 +130,11 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         for comparison in in_order:
             record.add(_item(comparison, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
-        return Report(summary, tuple(comparison for comparison in in_order if comparison.drift in _BAD))
+        return Report(summary, tuple(comparison for comparison in in_order if comparison.drift in _DRIFTED))
 
 
 def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
-    """The verdict as one on the pair that the row was made from; None if it says nothing about that pair.
+    """The verdict under the key of the row's pair; None if it says nothing about that pair.
 
     The row's code is the pair's code without comments, so the verdict gets the key of the published one.
     """
@@ -141,7 +143,7 @@ def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
     return replace(verdict, key=row["key"])
 
 
-def elsewhere(compared: Iterable[Compared]) -> Iterator[str]:
+def other_device_notes(compared: Iterable[Compared]) -> Iterator[str]:
     """For each GPU model other than the rows' own, how many rows hold there and how many do not."""
     places: dict[tuple[str, str], Counter[Drift]] = {}
     for comparison in compared:
@@ -165,7 +167,7 @@ def _write(path: Path, verdicts: Sequence[Verdict], note: Note) -> None:
         raise InputError("no verdict that can be sent", where="--contribute", hint=hint)
     lines = [codec.canonical_json(codec.to_data(verdict)) + b"\n" for verdict in verdicts]
     store.write_bytes(path, b"".join(lines))
-    note(f"{path}: {len(verdicts)} verdicts; the dataset's owner puts it into verdicts/ and builds")
+    note(f"{path}: {len(verdicts)} verdicts; the dataset's owner puts them into verdicts/ and builds again")
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
@@ -197,12 +199,12 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
         return Drift.BROKEN
     if verdict.outcome is Outcome.AMBIGUOUS_TIMING:
         return Drift.UNCLEAR
-    elsewhere = verdict.environment.device != row["device"]
-    if verdict.outcome is Outcome.NOT_FASTER != row["outcome"]:
-        return Drift.NOT_FASTER_THERE if elsewhere else Drift.NOT_FASTER
+    other_device = verdict.environment.device != row["device"]
+    if verdict.outcome is Outcome.NOT_FASTER and row["outcome"] != Outcome.NOT_FASTER:
+        return Drift.NOT_FASTER_THERE if other_device else Drift.NOT_FASTER
     if verdict.speedup is None or row["speedup"] is None:
         return Drift.UNTIMED
-    if elsewhere:
+    if other_device:
         return Drift.HOLDS_THERE
     if _protocol(row) != PROTOCOL:
         return Drift.OLDER_PROTOCOL
@@ -236,7 +238,7 @@ def _item(comparison: Compared, workspace: Workspace, record: Run) -> Item:
         if comparison.published_speedup
         else "untimed"
     )
-    passed = comparison.drift not in _BAD
+    passed = comparison.drift not in _DRIFTED
     following = None if passed else record.command("list", "verdicts", comparison.id)
     file = str(workspace.ledger(comparison.device))
     return Item(

@@ -64,7 +64,9 @@ class Workbench:
             return "All tests pass: every element of every output agrees at all sizes and inputs."
         if call.name == tools.TIME:
             return self._time(finding)
-        return history.counters_told(self.profile(side), self.target.made) or "Nothing can be counted here."
+        return (
+            history.counters_as_text(self.profile(side), self.target.made) or "Nothing can be counted here."
+        )
 
     def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
         """See `Bench`."""
@@ -84,13 +86,17 @@ class Workbench:
         if isinstance(finding, Refusal) or list(Outcome).index(finding.outcome) <= _LATER:
             return f"Version {number}: {self._said(finding)}"
         report = getattr(finding, self.target.made)
-        used = [line for kernel in (report.resources if report else ()) if (line := history.used(kernel))]
+        used = [
+            line
+            for kernel in (report.resources if report else ())
+            if (line := history.resources_as_text(kernel))
+        ]
         return f"Version {number} compiles. {'; '.join(used)}".rstrip()
 
     def _time(self, finding: Verdict) -> str:
         if finding.speedup is None:
             return f"No time: {finding.detail or 'no times are taken here'}."
-        return f"{self._said(finding)}\n{history.timed(finding, self.target.made)}"
+        return f"{self._said(finding)}\n{history.times_as_text(finding, self.target.made)}"
 
     def _said(self, finding: Finding) -> str:
         made: SideName = self.target.made

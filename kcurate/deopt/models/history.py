@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcurate.deopt.models.policy import Tried
 from kcurate.profiling import counters
 from kcurate.records import (
-    AttemptOutcome,
     Environment,
     Resources,
     SideName,
@@ -21,7 +20,7 @@ from kcurate.records import (
 
 _GIVEN = "The given code and all attempts so far, as measured:"
 # The time under the profiler differs from the kernel's real time.
-_NOT_TOLD = "time_us"
+_HIDDEN_COUNTER = "time_us"
 _SIZES = {
     "shared_bytes_per_multiprocessor": "of shared memory a multiprocessor",
     "shared_bytes_per_block": "a block at most",
@@ -29,7 +28,7 @@ _SIZES = {
 }
 
 
-def gpu_described(device: Environment) -> str:
+def gpu_as_text(device: Environment) -> str:
     """A GPU with the limits that matter to kernels; empty for the emulator."""
     if device.backend != "cuda":
         return ""
@@ -41,33 +40,32 @@ def gpu_described(device: Environment) -> str:
     return f"{device.device} ({', '.join(facts)})" if facts else device.device
 
 
-def told(history: Sequence[Tried]) -> str:
+def attempts_as_text(history: Sequence[Tried]) -> str:
     """One line for the given code, if it was measured, and one for every attempt; empty without attempts."""
     if not history:
         return ""
-    return "\n".join([_GIVEN, *_given(history), *(_attempt(attempt) for attempt in history)])
+    return "\n".join([_GIVEN, *_given_line(history), *(_attempt_line(attempt) for attempt in history)])
 
 
-def _given(history: Sequence[Tried]) -> Iterator[str]:
+def _given_line(history: Sequence[Tried]) -> Iterator[str]:
     """The given side's times from the first timed attempt, and its counters."""
     for attempt in history:
         verdict = attempt.attempt.verdict
         if verdict is None or verdict.speedup is None:
             continue
         given_side = other_side(attempt.attempt.made)
-        share = verdict.environment.copy_fraction
+        share = verdict.environment.copy_fraction  # the fast side's; the slow side moves as many bytes
         share = None if share is None else share / verdict.speedup.ratio
-        shares = (
-            each.attempt.counters[given_side] for each in history if given_side in each.attempt.counters
+        counted = (
+            tried.attempt.counters[given_side] for tried in history if given_side in tried.attempt.counters
         )
-        yield f"- given: {'; '.join(_facts(getattr(verdict, given_side), share, next(shares, {})))}"
+        yield f"- given: {'; '.join(_facts(getattr(verdict, given_side), share, next(counted, {})))}"
         return
 
 
-def _attempt(tried: Tried) -> str:
+def _attempt_line(tried: Tried) -> str:
     attempt, verdict = tried.attempt, tried.attempt.verdict
-    judged = attempt.outcome is AttemptOutcome.JUDGED and verdict is not None
-    facts = [str(verdict.outcome if judged and verdict else attempt.outcome)]
+    facts = [str(tried.ended)]
     if verdict is not None:
         if verdict.speedup is not None:
             facts.append(f"{verdict.speedup.ratio:.3f} times as fast as the given code")
@@ -83,19 +81,19 @@ def _facts(report: SideReport | None, share: float | None, counted: Mapping[str,
     if share is not None:
         yield f"{100 * share:.3g}% of the copy bandwidth, with every buffer moved once"
     for resources in report.resources if report is not None else ():
-        if line := used(resources):
+        if line := resources_as_text(resources):
             yield line
-    if values := _counted(counted):
+    if values := _counters_text(counted):
         yield f"counters: {values}"
 
 
-def _counted(counted: Mapping[str, float]) -> str:
+def _counters_text(counted: Mapping[str, float]) -> str:
     return ", ".join(
-        f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _NOT_TOLD
+        f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _HIDDEN_COUNTER
     )
 
 
-def timed(verdict: Verdict, made: SideName) -> str:
+def times_as_text(verdict: Verdict, made: SideName) -> str:
     """What was measured of both sides, one line each."""
     report = getattr(verdict, made)
     share = verdict.environment.copy_fraction
@@ -105,14 +103,14 @@ def timed(verdict: Verdict, made: SideName) -> str:
     return f"yours: {'; '.join(_facts(report, shares[0], {}))}\ngiven: {'; '.join(given)}"
 
 
-def counters_told(by_side: Mapping[str, Mapping[str, float]], made: SideName) -> str:
+def counters_as_text(by_side: Mapping[str, Mapping[str, float]], made: SideName) -> str:
     """The counters of both sides, one line each; empty without any."""
     names = {made: "yours", other_side(made): "given"}
-    told = ((name, _counted(by_side.get(side, {}))) for side, name in names.items())
-    return "\n".join(f"{name}: {values}" for name, values in told if values)
+    texts = ((name, _counters_text(by_side.get(side, {}))) for side, name in names.items())
+    return "\n".join(f"{name}: {values}" for name, values in texts if values)
 
 
-def used(resources: Resources) -> str:
+def resources_as_text(resources: Resources) -> str:
     """A kernel's resources; empty if none are known."""
     known = (
         (resources.registers, "registers a thread"),

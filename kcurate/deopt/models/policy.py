@@ -48,6 +48,12 @@ class Tried:
         return self.attempt.candidate is not None
 
     @property
+    def ended(self) -> AttemptOutcome | Outcome:
+        """The verdict's outcome if it was judged, else the attempt's."""
+        judged = self.attempt.outcome is AttemptOutcome.JUDGED and self.attempt.verdict
+        return judged.outcome if judged else self.attempt.outcome
+
+    @property
     def right(self) -> bool:
         """Whether its results are correct, whether or not it is faster."""
         verdict = self.attempt.verdict

@@ -42,7 +42,7 @@ _WHY = {
     StartOutcome.NO_VARIANT: "no answer was accepted",
     StartOutcome.NO_PROBLEM: "no problem is known for it",
     StartOutcome.DUPLICATE: "an earlier kernel is the same",
-    StartOutcome.UNFINISHED: "the run ended first: the same command goes on",
+    StartOutcome.UNFINISHED: "the run ended early: run the same command to go on",
 }
 
 
@@ -61,18 +61,16 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
     ends: Counter[str] = Counter()
     attempts: Counter[str] = Counter()
     for group in groups:
-        outcomes = [_end(search) for search in group.searches]
+        outcomes = [_search_outcome(search) for search in group.searches]
         ends.update(outcomes)
         for search in group.searches:
-            for attempt in (attempt.attempt for attempt in search.tried):
-                judged = attempt.outcome is AttemptOutcome.JUDGED and attempt.verdict
-                attempts[str(judged.outcome if judged else attempt.outcome)] += 1
+            attempts.update(str(tried.ended) for tried in search.tried)
         kernels[group.skipped or _start_outcome(outcomes)] += 1
     order = [*AttemptOutcome, *Outcome]
     return {
-        "kernels": {str(o): kernels[o] for o in StartOutcome if kernels[o]},
-        "searches": {str(o): ends[o] for o in SearchOutcome if ends[o]},
-        "attempts": {str(o): attempts[o] for o in dict.fromkeys(map(str, order)) if attempts[o]},
+        "kernels": {str(outcome): kernels[outcome] for outcome in StartOutcome if kernels[outcome]},
+        "searches": {str(outcome): ends[outcome] for outcome in SearchOutcome if ends[outcome]},
+        "attempts": {name: attempts[name] for name in dict.fromkeys(map(str, order)) if attempts[name]},
         "requests": {str(source): number for source, number in sorted(asking.counts.items())},
     }
 
@@ -80,19 +78,17 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
 def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> None:
     """Add every kernel and every attempt to the results; `file` has all attempts."""
     for group in groups:
-        outcome = group.skipped or _start_outcome([_end(search) for search in group.searches])
+        outcome = group.skipped or _start_outcome([_search_outcome(search) for search in group.searches])
         passed, name = outcome is StartOutcome.VARIANTS, group.start.id
         then = ("problem", "draft") if outcome is StartOutcome.NO_PROBLEM else ("show", name)
         record.item("kernels", name, outcome, _WHY.get(outcome, ""), passed=passed, file=file, then=then)
         for search in group.searches:
-            for attempt in search.tried:
-                verdict = (
-                    attempt.attempt.verdict if attempt.attempt.outcome is AttemptOutcome.JUDGED else None
-                )
-                label = f"{search.target.label}, {attempt.attempt.place}"
-                why = attempt.attempt.detail or (verdict.detail if verdict else "")
-                ended = verdict.outcome if verdict else attempt.attempt.outcome
-                record.item("attempts", label, ended, why, passed=attempt.accepted, file=file)
+            for tried in search.tried:
+                attempt = tried.attempt
+                judged = attempt.outcome is AttemptOutcome.JUDGED and attempt.verdict
+                label = f"{search.target.label}, {attempt.place}"
+                why = attempt.detail or (judged.detail if judged else "")
+                record.item("attempts", label, tried.ended, why, passed=tried.accepted, file=file)
 
 
 def skipped(start: Start, new_goals: int) -> StartOutcome | None:
@@ -109,7 +105,7 @@ def _start_outcome(outcomes: Sequence[SearchOutcome]) -> StartOutcome:
     return StartOutcome.UNFINISHED if unfinished else StartOutcome.NO_VARIANT
 
 
-def _end(search: Search) -> SearchOutcome:
+def _search_outcome(search: Search) -> SearchOutcome:
     if search.accepted:
         return SearchOutcome.ACCEPTED
     if hopeless(search.tried, search.policy.candidates):

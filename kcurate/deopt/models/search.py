@@ -330,7 +330,7 @@ def prompt_for(
     gpu = ""
     if device is not None and target.made == "fast":
         described = (
-            history.gpu_described(device),
+            history.gpu_as_text(device),
             roofline.target(target.problem, target.start.family, device.device),
         )
         gpu = "\n".join(part for part in described if part)
@@ -354,7 +354,7 @@ def turn_for(target: Target, step: Step, before: Tried) -> str:
     """
     moves, parent = step.permitted is not None, step.parent
     best = _earlier(target, parent) if parent is not None and parent is not before else None
-    told = history.told(step.history)
+    told = history.attempts_as_text(step.history)
     return prompts.go_on(
         step.action if parent is not None else "repair",
         f"{before.findings}\n{told}",
@@ -367,7 +367,9 @@ def turn_for(target: Target, step: Step, before: Tried) -> str:
 
 def _earlier(target: Target, tried: Tried, step: Step | None = None) -> prompts.Earlier:
     """An answer given before, with what was found; with a `step`, and with its history."""
-    findings = f"{tried.findings}\n{history.told(step.history)}" if step is not None else tried.findings
+    findings = (
+        f"{tried.findings}\n{history.attempts_as_text(step.history)}" if step is not None else tried.findings
+    )
     if tried.side is None:
         return prompts.Earlier("", None, findings)
     return shown.earlier(tried.side, target.given, findings)

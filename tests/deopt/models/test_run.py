@@ -202,7 +202,7 @@ def test_no_network_is_one_line(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.closed_port())
     code, out, err = command(tmp_path, capsys, monkeypatch, "--model", "claude")
     assert (code, len(error_lines(err))) == (1, 1)
-    assert "unfinished\n      the run ended first" in out
+    assert "unfinished\n      the run ended early" in out
     assert "cannot be reached" in error_lines(err)[0]
 
 
