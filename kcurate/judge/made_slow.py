@@ -168,7 +168,7 @@ class MadeSlow:
             case.add_details(untried_parts=search.untried)
             untried = f", {search.untried} parts untried" if search.untried else ""
             ruling.detail += f"; {CUT_OFF}{untried}"
-        if source is not None and origin.rules:
+        if search.complete and source is not None and origin.rules:
             self._minimal_sources.add(source)
         return ruling
 

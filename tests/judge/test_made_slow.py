@@ -279,6 +279,24 @@ def test_a_search_that_was_cut_off_does_not_say_minimal(
     assert (f"{made_slow.CUT_OFF}, 3 parts untried" in (verdict.detail or "")) is not complete
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_only_a_search_that_ended_spares_the_next_side_of_a_rule(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch, *, complete: bool
+) -> None:
+    searched: list[Candidate] = []
+
+    def search(_: CountedRuns, candidate: Candidate, **__: object) -> Search:
+        searched.append(candidate)
+        return Search((), 0, complete)
+
+    monkeypatch.setattr(made_slow, "unexplained", lambda *_: None)
+    monkeypatch.setattr(made_slow, "suspects", search)
+    for _ in range(2):
+        verdict = judged(rig, 600.0, Origin("rule", made="slow", rules=("strided",)))
+        assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert len(searched) == (1 if complete else 2)
+
+
 def test_a_side_that_cannot_be_counted_is_not_confirmed(
     rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
