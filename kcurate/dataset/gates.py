@@ -134,15 +134,12 @@ def lacking(candidate: Candidate, verdict: Verdict) -> tuple[str, str] | None:
     if verdict.outcome is not Outcome.CONFIRMED:
         return None
     if verdict.unsanitized and not ours:
-        return UNSANITIZED, (
-            "both sides were not run under memcheck and racecheck; install compute-sanitizer and judge it again"
-        )
+        text = "both sides were not run under memcheck and racecheck"
+        return UNSANITIZED, f"{text}; install compute-sanitizer and judge it again"
     searched = "minimal" in verdict.checks or (ours and "untried_parts" not in verdict.environment.details)
     if candidate.origin.made == "slow" and not searched:
-        return UNSEARCHED, (
-            "the search for needless parts of its slow side was cut off; shorten that side, or judge it again on "
-            "a machine that is less busy"
-        )
+        text = "the search for needless parts of its slow side was cut off"
+        return UNSEARCHED, f"{text}; shorten that side, or judge it again on a machine that is less busy"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a confirmed row needs: clean runs of memcheck and racecheck, a search for needless parts that ended."""
+"""What a confirmed row needs: clean runs of the sanitizers, a search for needless parts that ended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _lacks(pair: Candidate, verdict: Verdict) -> str:
     return (lacking(pair, verdict) or ("",))[0]
 
 
-CUT_OFF = replace(VERDICT, sanitizers=CLEAN, environment=Environment("cuda", "a GPU", details={"untried_parts": 0}))
+UNTRIED = Environment("cuda", "a GPU", details={"untried_parts": 0})
+CUT_OFF = replace(VERDICT, sanitizers=CLEAN, environment=UNTRIED)
 
 
 @pytest.mark.parametrize("kind", ["model", "rule"])

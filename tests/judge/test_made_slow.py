@@ -292,7 +292,7 @@ def test_only_a_search_that_ended_spares_the_next_side_of_a_rule(
     monkeypatch.setattr(made_slow, "unexplained", lambda *_: None)
     monkeypatch.setattr(made_slow, "suspects", search)
     for _ in range(2):
-        verdict = judged(rig, 600.0, Origin("rule", made="slow", rules=("strided",)))
+        verdict = judged(rig, 600.0, Origin("rule", made="slow", rules=(f"rule-{complete}",)))
         assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
     assert len(searched) == (1 if complete else 2)
 
