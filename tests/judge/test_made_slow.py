@@ -279,6 +279,31 @@ def test_a_search_that_was_cut_off_does_not_say_minimal(
     assert (f"{made_slow.CUT_OFF}, 3 parts untried" in (verdict.detail or "")) is not complete
 
 
+@pytest.mark.parametrize(
+    ("outcome", "ratio", "minimal"),
+    [
+        (Outcome.NOT_FASTER, None, True),
+        (Outcome.MISMATCH, None, True),
+        (Outcome.AMBIGUOUS_TIMING, 1.1, True),
+        (Outcome.AMBIGUOUS_TIMING, 1.3, False),
+        (Outcome.AMBIGUOUS_TIMING, None, False),  # too short to time
+        (Outcome.HARNESS_ERROR, None, False),
+    ],
+)
+def test_a_suspect_that_could_not_be_timed_leaves_the_search_open(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome, ratio: float | None, *, minimal: bool
+) -> None:
+    part = Ablation("x += 1;", 7, small.scaled().slow)
+    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search((Suspect(part, None),), 0, True))
+    environment = Environment("cuda", "a gpu")
+    case = judging.Case(replace(small.scaled(), origin=MADE), "key", environment)
+    timed = Verdict("a", "key", outcome, environment, speedup=speedup(ratio) if ratio else None)
+    ruling = judging.Ruling(Outcome.CONFIRMED, "")
+    made_slow.MadeSlow(None).admit_minimal(case, ruling, lambda _: timed, counted=False)
+    assert ("minimal" in case.verdict(ruling).checks) is minimal
+    assert (made_slow.CUT_OFF in ruling.detail) is not minimal
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_only_a_search_that_ended_spares_the_next_side_of_a_rule(
     rig: TimedJudge, monkeypatch: pytest.MonkeyPatch, *, complete: bool
