@@ -20,7 +20,7 @@ from kcurate.judge import judging, made_slow, made_slow_limits, needless
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow_limits import above_cap, ratio_grew_too_much, wasted
 from kcurate.judge.needless import Search, Suspect, suspects
-from kcurate.mutate.ablations import Ablation
+from kcurate.mutate.ablations import Ablation, ablations
 from kcurate.records import (
     BenchSize,
     Candidate,
@@ -455,6 +455,21 @@ def test_what_time_does_not_suffice_for_is_not_needed(
     assert any(part.text.startswith("all but the last round") for part in search.suspects) is suspected
     assert not search.complete
     assert (search.untried == 0) is suspected
+
+
+def test_a_part_that_needs_all_others_does_not_hide_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate = small.scaled()
+    dear, *others = [part for part in ablations(candidate.slow) if part.numbers][:5]
+    runner = needless._Runner.__new__(needless._Runner)
+    runner._candidate, runner._gains = candidate, {}
+    monkeypatch.setattr(runner, "_over", lambda: False)
+
+    def passes(joined: Ablation) -> bool:
+        runner._gains[needless._key(joined)] = 1.1 * len(joined.numbers)
+        return joined.numbers == dear.numbers or not set(dear.numbers) & set(joined.numbers)
+
+    assert runner._greedily((dear, *others), passes) == (dear,)
+    assert runner._best_of((dear, *others), passes) == tuple(others)
 
 
 def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
