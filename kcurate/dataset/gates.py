@@ -28,7 +28,7 @@ _CODES = ("slow_code", "fast_code")
 APART = 2.0
 IMPORTED = "imported"
 DUPLICATE, CONTAMINATED, SINGLE_SIZE = "duplicate", "contaminated", "single_size"
-UNSANITIZED, LEAKED = "unsanitized", "leaked"
+UNSANITIZED, UNSEARCHED, LEAKED = "unsanitized", "unsearched", "leaked"
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Gates:
         return self._sets
 
     def offer(
-        self, row: Mapping[str, Any], why_not: str | None = None, unshown: str | None = None
+        self, row: Mapping[str, Any], lacks: tuple[str, str] | None = None, unshown: str | None = None
     ) -> Refusal | None:
         """None if the row is accepted; else why not, also added to `refusals`.
 
-        `why_not`: the result of `unsanitized` for its verdict; `unshown`: that of `licences.unshown`.
+        `lacks`: the result of `lacking` for its verdict; `unshown`: that of `licences.unshown`.
         """
-        refused = Refusal(row["id"], UNSANITIZED, why_not) if why_not else self._refusal(row, unshown)
+        refused = Refusal(row["id"], *lacks) if lacks else self._refusal(row, unshown)
         if refused is not None:
             self.refusals.append(refused)
             return refused
@@ -124,17 +124,23 @@ class Gates:
         return None
 
 
-def unsanitized(candidate: Candidate, verdict: Verdict) -> str | None:
-    """Why a confirmed pair must not be published as it is; None if it may, or we wrote both sides."""
-    if (
-        candidate.origin.trust == "ours"
-        or verdict.outcome is not Outcome.CONFIRMED
-        or not verdict.unsanitized
-    ):
+def lacking(candidate: Candidate, verdict: Verdict) -> tuple[str, str] | None:
+    """What a confirmed pair must not be published without, a name and a detail; None if nothing lacks.
+
+    Sides of others are run under compute-sanitizer, and the search for needless parts of a slow side that was
+    made must have ended. Of sides made by our rules, only one a rule is searched.
+    """
+    ours = candidate.origin.trust == "ours"
+    if verdict.outcome is not Outcome.CONFIRMED:
         return None
-    return (
-        "both sides were not run under memcheck and racecheck; install compute-sanitizer and judge it again"
-    )
+    if verdict.unsanitized and not ours:
+        text = "both sides were not run under memcheck and racecheck"
+        return UNSANITIZED, f"{text}; install compute-sanitizer and judge it again"
+    searched = "minimal" in verdict.checks or (ours and "untried_parts" not in verdict.environment.details)
+    if candidate.origin.made == "slow" and not searched:
+        text = "the search for needless parts of its slow side was cut off"
+        return UNSEARCHED, f"{text}; shorten that side, or judge it again on a machine that is less busy"
+    return None
 
 
 def bad_row(row: Mapping[str, Any]) -> str | None:

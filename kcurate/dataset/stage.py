@@ -20,7 +20,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, croissant, licences, parquet, repairs
-from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
+from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, lacking
 from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.settings import BuildConfig
@@ -55,6 +55,7 @@ class RowOutcome(StrEnum):
     SINGLE_SIZE = "single_size"
     IMPORTED = "imported"
     UNSANITIZED = "unsanitized"
+    UNSEARCHED = "unsearched"
     LEAKED = "leaked"
 
 
@@ -211,10 +212,10 @@ def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
 
 
 def _gated(entry: _Entry, gates: Gates) -> _Entry:
-    why_not = unsanitized(entry.candidate, entry.best) if entry.best is not None else None
+    lacks = lacking(entry.candidate, entry.best) if entry.best is not None else None
     ours = entry.candidate.origin.trust == "ours"
     unshown = None if ours else licences.unshown(entry.kernels)
-    refused = gates.offer(entry.row, why_not, unshown) if entry.row is not None else None
+    refused = gates.offer(entry.row, lacks, unshown) if entry.row is not None else None
     if refused is None:
         return entry
     return replace(entry, outcome=RowOutcome(refused.reason), row=None, refused=refused)

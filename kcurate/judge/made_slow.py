@@ -157,37 +157,46 @@ class MadeSlow:
         with case.stage("needless"):
             search = suspects(self._runs, candidate, counted_only=by_counts)
             for suspect in search.suspects:
-                gain = suspect.gain if by_counts else _timed_gain(candidate, suspect, judge)
+                verdict = None if by_counts else judge(_against_itself(candidate, suspect))
+                gain = suspect.gain if verdict is None else _gain(verdict)
                 if gain is not None and gain > LEAST_GAIN:
                     case.needless = suspect.text
                     text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
                     return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
+                if verdict is not None and _unsettled(verdict):
+                    search = replace(search, untried=search.untried + 1, complete=False)
         if search.complete:
             case.passed("minimal")
         else:
             case.add_details(untried_parts=search.untried)
             untried = f", {search.untried} parts untried" if search.untried else ""
             ruling.detail += f"; {CUT_OFF}{untried}"
-        if source is not None and origin.rules:
+        if search.complete and source is not None and origin.rules:
             self._minimal_sources.add(source)
         return ruling
 
 
-def _timed_gain(
-    candidate: Candidate, suspect: Suspect, judge: Callable[[Candidate], Verdict]
-) -> float | None:
-    """Speedup of the side without the suspect over the whole side; None unless it is right and faster."""
+def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
+    """The slow side, and in the fast one's place itself without a suspect, at the headline bench size."""
     problem = candidate.problem
     assert problem is not None, "plans are admitted first"
-    verdict = judge(
-        replace(
-            candidate,
-            fast=suspect.ablation.side,
-            origin=Origin("curated"),  # else this method would examine it in turn
-            problem=replace(problem, sizes=replace(problem.sizes, bench=problem.sizes.headline)),
-        )
+    return replace(
+        candidate,
+        fast=suspect.ablation.side,
+        origin=Origin("curated"),  # else `MadeSlow` would examine it in turn
+        problem=replace(problem, sizes=replace(problem.sizes, bench=problem.sizes.headline)),
     )
+
+
+def _gain(verdict: Verdict) -> float | None:
+    """Speedup of the side without the suspect over the whole side; None unless it is right and faster."""
     return verdict.speedup.low if verdict.outcome is Outcome.CONFIRMED and verdict.speedup else None
+
+
+def _unsettled(verdict: Verdict) -> bool:
+    """Whether a verdict leaves open what the side takes without the suspect: a failure of ours, or noise."""
+    noisy = verdict.speedup is None or verdict.speedup.high > LEAST_GAIN
+    return verdict.outcome is Outcome.HARNESS_ERROR or (verdict.outcome is Outcome.AMBIGUOUS_TIMING and noisy)
 
 
 def _registers(side: SideReport) -> int:

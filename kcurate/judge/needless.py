@@ -43,6 +43,8 @@ STARVED = 6.0
 ALONE_SHARE = 0.6
 # The most parts that are needed alone and of which pairs are tried, the costliest first.
 PAIRED = 8
+# The most sets of parts that stay right together, of which the costliest counts.
+MOST_JOINTS = 4
 # A run may take this many times the processor time of the whole side's, and at least so many seconds.
 RUN_RATIO, LEAST_RUN_S = 4.0, 1.0
 # Sectors that other places save count if this share of them was scattered: whole columns are natural.
@@ -243,7 +245,7 @@ class _Runner:
             return self._stays_right(part, whole) and self._right_far_out(part, whole[0].trial)
 
         costly = sorted(filter(self._costs, right), key=self._gain, reverse=True)
-        joint = self._greedily(costly, passes)
+        joint = self._best_of(costly, passes)
         pairs = [pair for pair in self._pairs(needed) if passes(pair)]
         joint = self._greedily([*filter(self._costs, pairs)], passes, joint)
         found = tuple(self._at_bench(right, pairs, joint))
@@ -256,6 +258,24 @@ class _Runner:
         sizes = self._problem.sizes.test[largest_test(self._problem)]
         largest = next(trial for trial in tests if trial.sizes == sizes)
         return [largest, *(trial for trial in tests if trial is not largest)]
+
+    def _best_of(
+        self, costly: Sequence[Ablation], passes: Callable[[Ablation], bool]
+    ) -> tuple[Ablation, ...]:
+        """Of several sets of parts that pass together, the one that costs the most.
+
+        The costliest part may need many others, so each further set is one of what those before left.
+        """
+        best, most, left = tuple[Ablation, ...](), 0.0, list(costly)
+        for _ in range(MOST_JOINTS):
+            joint = self._greedily(left, passes)
+            joined = together(self._candidate.slow, joint) if joint else None
+            if joined is None:
+                break
+            if self._gain(joined) > most:
+                best, most = joint, self._gain(joined)
+            left = [part for part in left if part not in joint]
+        return best
 
     def _greedily(
         self,

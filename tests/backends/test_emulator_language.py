@@ -330,3 +330,53 @@ def test_launches_that_a_gpu_refuses_are_faults() -> None:
     for args in ([Pointer(memory)], [Pointer(memory), ScalarValue(b"\0" * 8)]):
         with pytest.raises(KernelFault, match="argument"):
             launch(Grid((1, 1, 1), (1, 1, 1)), args)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("pair(next(c), next(c))", 1),
+        ("pair(c, next(c))", 0),
+        ("pair(c = 3, c)", 33),
+        ("pair(sum(c), c)", 33),
+        ("Pair(next(c), next(c)).both()", 1),
+        ("Pair(0, 0).of(next(c), next(c))", 1),
+        ("Pair(0, 0)(next(c), next(c))", 1),
+        ("lambda(next(c), pair(next(c), next(c)))", 12),
+        ("drawn(c) - drawn(c)", 1),
+        ("next(c) * 10 + next(c)", 1),
+        ("c + next(c)", 0),
+        ("c - (c = 5)", -5),
+        ("pair(atomicAdd(out + 1, 1), atomicAdd(out + 1, 1))", 1),
+        ("folded()", 1),
+        ("PROBE(c)", 1),
+        ("two.both()", 1),
+        ("written(c, next(c)) + 10 * c", 72),
+    ],
+)
+def test_arguments_and_operands_are_evaluated_from_the_left(expression: str, value: int) -> None:
+    """The values are those that NVRTC 13.0 folds these to."""
+    code = f"""
+    #define PROBE(c) pair(next(c), next(c))
+    struct Pair {{
+        int a, b;
+        __device__ Pair(int x, int y) : a(x), b(y) {{}}
+        __device__ int both() const {{ return a * 10 + b; }}
+        __device__ int of(int x, int y) const {{ return x * 10 + y; }}
+        __device__ int operator()(int x, int y) const {{ return x * 10 + y; }}
+    }};
+    __device__ constexpr int next(int &c) {{ return c++; }}
+    __device__ int sum(int &c) {{ for (int k = 0; k < 3; k++) next(c); return c; }}
+    __device__ constexpr int pair(int a, int b) {{ return a * 10 + b; }}
+    __device__ int written(int &a, int b) {{ a += 6; return b + 2; }}
+    __device__ constexpr int folded() {{ int c = 0; return pair(next(c), next(c)); }}
+    __device__ Pair drawn(int &c) {{ int v = next(c); return Pair(v, v); }}
+    __device__ int operator-(Pair x, Pair y) {{ return x.a * 10 + y.a; }}
+    extern "C" __global__ void f(int *out) {{
+        int c = 0, d = 0;
+        const Pair two(next(d), next(d));
+        auto lambda = [&](int x, int y) {{ return x * 10 + y; }};
+        static_assert(pair(folded(), folded()) == 11);
+        out[0] = {expression};
+    }}"""
+    assert run(code, np.zeros(2, np.int32), grid=(1, 1, 1), block=(1, 1, 1))[0][0] == value

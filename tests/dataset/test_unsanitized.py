@@ -1,4 +1,4 @@
-"""Rows whose sides a model or a stranger wrote need clean runs of memcheck and racecheck."""
+"""What a confirmed row needs: clean runs of the sanitizers, a search for needless parts that ended."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kcurate.core import resources, store
-from kcurate.dataset.gates import unsanitized
-from kcurate.records import SIDES, Environment, Origin, Outcome, Sanitized, Verdict
+from kcurate.dataset.gates import UNSANITIZED, UNSEARCHED, lacking
+from kcurate.records import SIDES, Candidate, Environment, Origin, Outcome, Sanitized, Verdict
 
 PAIR = store.read_candidate(Path(resources.pairs_dir()) / "reduction-scan" / "reduce-sum-shuffle")
 VERDICT = Verdict("a", "key", Outcome.CONFIRMED, Environment("cuda", "a GPU"))
@@ -21,19 +21,42 @@ CLEAN = tuple(
 
 
 def test_a_row_of_ours_needs_none() -> None:
-    assert unsanitized(PAIR, VERDICT) is None
+    assert lacking(PAIR, VERDICT) is None
 
 
 @pytest.mark.parametrize("kind", ["model", "imported", "history"])
 def test_a_row_of_others_needs_clean_runs_of_both_sides(kind: str) -> None:
     theirs = replace(PAIR, origin=Origin(kind))  # type: ignore[arg-type]
-    assert unsanitized(theirs, VERDICT)
-    assert unsanitized(theirs, replace(VERDICT, sanitizers=CLEAN[:3]))
+    assert _lacks(theirs, VERDICT) == UNSANITIZED
+    assert _lacks(theirs, replace(VERDICT, sanitizers=CLEAN[:3])) == UNSANITIZED
     unclean = (*CLEAN[:3], replace(CLEAN[3], clean=False))
-    assert unsanitized(theirs, replace(VERDICT, sanitizers=unclean))
-    assert unsanitized(theirs, replace(VERDICT, sanitizers=CLEAN)) is None
+    assert _lacks(theirs, replace(VERDICT, sanitizers=unclean)) == UNSANITIZED
+    assert lacking(theirs, replace(VERDICT, sanitizers=CLEAN)) is None
 
 
 def test_a_pair_without_times_may_be_published_as_it_was() -> None:
     theirs = replace(PAIR, origin=Origin("imported"))
-    assert unsanitized(theirs, replace(VERDICT, outcome=Outcome.CORRECT)) is None
+    assert lacking(theirs, replace(VERDICT, outcome=Outcome.CORRECT)) is None
+
+
+def _lacks(pair: Candidate, verdict: Verdict) -> str:
+    return (lacking(pair, verdict) or ("",))[0]
+
+
+UNTRIED = Environment("cuda", "a GPU", details={"untried_parts": 0})
+CUT_OFF = replace(VERDICT, sanitizers=CLEAN, environment=UNTRIED)
+
+
+@pytest.mark.parametrize("kind", ["model", "rule"])
+def test_a_made_slow_side_needs_a_search_that_ended(kind: str) -> None:
+    made = replace(PAIR, origin=Origin(kind, made="slow", rules=("untile",)))  # type: ignore[arg-type]
+    assert _lacks(made, CUT_OFF) == UNSEARCHED
+    assert lacking(made, replace(VERDICT, sanitizers=CLEAN, checks=("minimal",))) is None
+    assert lacking(replace(made, origin=Origin(kind)), CUT_OFF) is None  # type: ignore[arg-type]
+
+
+def test_of_sides_by_one_rule_of_ours_one_is_searched() -> None:
+    made = Origin("rule", made="slow", rules=("untile",))
+    assert lacking(replace(PAIR, origin=made), VERDICT) is None
+    theirs = replace(PAIR, origin=Origin("model", made="slow"))
+    assert _lacks(theirs, replace(VERDICT, sanitizers=CLEAN)) == UNSEARCHED

@@ -20,7 +20,7 @@ from kcurate.judge import judging, made_slow, made_slow_limits, needless
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow_limits import above_cap, ratio_grew_too_much, wasted
 from kcurate.judge.needless import Search, Suspect, suspects
-from kcurate.mutate.ablations import Ablation
+from kcurate.mutate.ablations import Ablation, ablations
 from kcurate.records import (
     BenchSize,
     Candidate,
@@ -279,6 +279,49 @@ def test_a_search_that_was_cut_off_does_not_say_minimal(
     assert (f"{made_slow.CUT_OFF}, 3 parts untried" in (verdict.detail or "")) is not complete
 
 
+@pytest.mark.parametrize(
+    ("outcome", "ratio", "minimal"),
+    [
+        (Outcome.NOT_FASTER, None, True),
+        (Outcome.MISMATCH, None, True),
+        (Outcome.AMBIGUOUS_TIMING, 1.1, True),
+        (Outcome.AMBIGUOUS_TIMING, 1.3, False),
+        (Outcome.AMBIGUOUS_TIMING, None, False),  # too short to time
+        (Outcome.HARNESS_ERROR, None, False),
+    ],
+)
+def test_a_suspect_that_could_not_be_timed_leaves_the_search_open(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome, ratio: float | None, *, minimal: bool
+) -> None:
+    part = Ablation("x += 1;", 7, small.scaled().slow)
+    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search((Suspect(part, None),), 0, True))
+    environment = Environment("cuda", "a gpu")
+    case = judging.Case(replace(small.scaled(), origin=MADE), "key", environment)
+    timed = Verdict("a", "key", outcome, environment, speedup=speedup(ratio) if ratio else None)
+    ruling = judging.Ruling(Outcome.CONFIRMED, "")
+    made_slow.MadeSlow(None).admit_minimal(case, ruling, lambda _: timed, counted=False)
+    assert ("minimal" in case.verdict(ruling).checks) is minimal
+    assert (made_slow.CUT_OFF in ruling.detail) is not minimal
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_only_a_search_that_ended_spares_the_next_side_of_a_rule(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch, *, complete: bool
+) -> None:
+    searched: list[Candidate] = []
+
+    def search(_: CountedRuns, candidate: Candidate, **__: object) -> Search:
+        searched.append(candidate)
+        return Search((), 0, complete)
+
+    monkeypatch.setattr(made_slow, "unexplained", lambda *_: None)
+    monkeypatch.setattr(made_slow, "suspects", search)
+    for _ in range(2):
+        verdict = judged(rig, 600.0, Origin("rule", made="slow", rules=(f"rule-{complete}",)))
+        assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert len(searched) == (1 if complete else 2)
+
+
 def test_a_side_that_cannot_be_counted_is_not_confirmed(
     rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +455,21 @@ def test_what_time_does_not_suffice_for_is_not_needed(
     assert any(part.text.startswith("all but the last round") for part in search.suspects) is suspected
     assert not search.complete
     assert (search.untried == 0) is suspected
+
+
+def test_a_part_that_needs_all_others_does_not_hide_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate = small.scaled()
+    dear, *others = [part for part in ablations(candidate.slow) if part.numbers][:5]
+    runner = needless._Runner.__new__(needless._Runner)
+    runner._candidate, runner._gains = candidate, {}
+    monkeypatch.setattr(runner, "_over", lambda: False)
+
+    def passes(joined: Ablation) -> bool:
+        runner._gains[needless._key(joined)] = 1.1 * len(joined.numbers)
+        return joined.numbers == dear.numbers or not set(dear.numbers) & set(joined.numbers)
+
+    assert runner._greedily((dear, *others), passes) == (dear,)
+    assert runner._best_of((dear, *others), passes) == tuple(others)
 
 
 def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@
 | `assembly` | turns asm statements into C++ |
 | `compiler` | `Compiler` of the emulator: compiles one side to a shared object |
 | `device` | `Device` of the emulator |
+| `evaluation_order` | operands and arguments evaluated from the left, as NVRTC does |
 | `library` | a compiled side loaded into this process: its kernels and variables |
 | `memory` | allocations of the emulated device: host memory, each between inaccessible pages |
 | `seccomp` | a system call filter for processes that run device code natively |

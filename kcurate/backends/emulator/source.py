@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
-from kcurate.backends.emulator import assembly
+from kcurate.backends.emulator import assembly, evaluation_order
 from kcurate.core.headers import EMULATED, IN_SIDES
 from kcurate.cuda_source.parse.items import tree_of
 
@@ -89,7 +89,7 @@ def prepare(code: str) -> str:
     """
     if "\0" in code:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
-    text = _DIRECTIVE.sub(_directive, code)
+    text = _DIRECTIVE.sub(_directive, evaluation_order.from_the_left(code))
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
     names = frozenset(_TYPE_NAME.findall(text))
     text = _CAST.sub(lambda match: _saturated(match, names), text)

@@ -127,6 +127,18 @@ KCU_INTEGER(long long)
 KCU_INTEGER(unsigned long long)
 template <class T> using kcu_saturated = typename kcu_integer<T>::type;
 
+// A variable as the left operand of what changes it is read at once (`evaluation_order.from_the_left`).
+template <class T> constexpr decltype(auto) kcu_now(T &value)
+{
+    if constexpr (__is_class(T) || __is_union(T)) {
+        return (value);
+    } else {
+        auto now = value;
+        return now;
+    }
+}
+template <class T> constexpr T kcu_now(T &&value) { return static_cast<T &&>(value); }
+
 // What a side writes as `a << b` is `a << kcu_by << b` here (`source.shifting`), which binds as tightly, and `a <<= b`
 // is `a <<= kcu_by = b`. As on a GPU, numbers of 32 or 64 bits are shifted by the last 32 bits of `b`, and all bits are
 // gone where these are more. Source: PTX ISA, "shl", "shr".
