@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 from common import judged_on_gpus, latest
 
-from kcurate.core import store
+from kcurate.core import codec, store
+from kcurate.records import Verdict
 from kcurate.verdicts.keys import verdict_key
 
 CHEATS = Path(__file__).resolve().parent.parent / "tests" / "cheats"
@@ -46,6 +48,14 @@ def main() -> None:
     for name, row in wrong.items():
         print(f"{name}: {row.outcome.value}, expected {expected[name]['cuda']}: {row.detail}")
     print(f"{len(judged)} of {len(cases)} cases judged, {len(wrong)} with another outcome than expected")
+    lines = [codec.canonical_json(codec.to_data(facts(row))) for row in rows.values()]
+    store.write_bytes(options.out, b"\n".join([*lines, b""]))
+
+
+def facts(row: Verdict) -> Verdict:
+    """What a committed row needs: outcome, reason, ratio, and where it was judged."""
+    place = replace(row.environment, details={})
+    return replace(row, environment=place, seeds=(), fast=None, slow=None, checks=(), stages_s={}, log="")
 
 
 if __name__ == "__main__":
