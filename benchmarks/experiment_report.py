@@ -109,12 +109,16 @@ def tables(state: Path) -> str:
         parts.append(f"| `{name}` | {' | '.join(cells)} |")
     parts += [
         "",
+        "Paired by task; once more for the tasks whose problem nobody minted:",
+        "",
         "| second less first | outcome | tasks | difference | detectable |",
         "|---|---|---:|---:|---:|",
     ]
+    unminted = {name: without_minted(arm) for name, arm in of.items()}
     for before, after in COMPARED:
         for outcome in names:
             parts += difference(before, after, outcome, of)
+            parts += difference(before, after, outcome, unminted, "not minted")
     parts += ["", "| arm | unit | seconds | |", "|---|---|---:|---|"]
     for name in done:
         for row in rows_of(state / name):
@@ -139,7 +143,17 @@ def tables(state: Path) -> str:
     return "\n".join(parts)
 
 
-def difference(before: str, after: str, outcome: str, of: Mapping[str, Outcomes]) -> list[str]:
+def without_minted(arm: Outcomes) -> Outcomes:
+    """The outcomes of the problems that nobody minted, whose answers no template wrote."""
+    return {
+        outcome: {task: value for task, value in values.items() if not task.startswith("minted/")}
+        for outcome, values in arm.items()
+    }
+
+
+def difference(
+    before: str, after: str, outcome: str, of: Mapping[str, Outcomes], part: str = "all"
+) -> list[str]:
     """The line of one outcome of two arms, on the tasks that both have; none if one has it not."""
     first, second = of[before].get(outcome), of[after].get(outcome)
     if not first or not second:
@@ -149,7 +163,7 @@ def difference(before: str, after: str, outcome: str, of: Mapping[str, Outcomes]
     cells = (
         f"`{after}` less `{before}`",
         outcome,
-        str(len(apart)),
+        f"{len(apart)} {part}" if part != "all" else str(len(apart)),
         estimate(apart, -1.0, outcome).shown("+.3f"),
         "" if size is None else f"{size:.3f}",
     )

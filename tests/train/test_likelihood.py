@@ -149,7 +149,7 @@ def test_packed_rows_on_a_gpu_are_those_of_a_cpu_and_have_gradients() -> None:
     heads = [torch.randn(1, count, sum(lengths), 64, dtype=torch.bfloat16) for count in (4, 2, 2)]
     found = []
     for device in ("cpu", "cuda"):
-        sides = [side.to(device).requires_grad_() for side in heads]
+        sides = [side.detach().to(device).requires_grad_() for side in heads]
         rows, _ = attention(
             Module(), *sides, None, cu_seq_lens_q=bounds.to(device), max_length_q=max(lengths)
         )
