@@ -9,7 +9,7 @@ is not examined.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.explained import FREE_REGISTERS
 from kcurate.judge.made_slow_limits import above_cap, code_ratio, ratio_grew_too_much, unexplained, wasted
-from kcurate.judge.needless import LEAST_GAIN, Suspect, suspects
+from kcurate.judge.needless import LEAST_GAIN, TIMED, Suspect, suspects
 from kcurate.judge.timing.blocks import SHORTEST_US
 from kcurate.judge.trials import largest_test
 from kcurate.records import (
@@ -156,22 +156,24 @@ class MadeSlow:
             return ruling
         with case.stage("needless"):
             search = suspects(self._runs, candidate, counted_only=by_counts)
-            for suspect in search.suspects:
-                verdict = None if by_counts else judge(_against_itself(candidate, suspect))
-                gain = suspect.gain if verdict is None else _gain(verdict)
+            verdicts: list[tuple[Suspect, Verdict]] = []
+            for suspect in search.suspects if by_counts else search.suspects[:TIMED]:
+                gain = suspect.gain
+                if not by_counts:
+                    verdicts.append((suspect, judge(_against_itself(candidate, suspect))))
+                    gain = _gain(verdicts[-1][1])
                 if gain is not None and gain > LEAST_GAIN:
                     case.needless = suspect.text
                     text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
                     return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
-                if verdict is not None and _unsettled(verdict):
-                    search = replace(search, untried=search.untried + 1, complete=False)
-        if search.complete:
+        untried = search.untried + (0 if by_counts else _open(search.suspects, verdicts))
+        complete = search.complete and untried == search.untried
+        if complete:
             case.passed("minimal")
         else:
-            case.add_details(untried_parts=search.untried)
-            untried = f", {search.untried} parts untried" if search.untried else ""
-            ruling.detail += f"; {CUT_OFF}{untried}"
-        if search.complete and source is not None and origin.rules:
+            case.add_details(untried_parts=untried)
+            ruling.detail += f"; {CUT_OFF}" + (f", {untried} parts untried" if untried else "")
+        if complete and source is not None and origin.rules:
             self._minimal_sources.add(source)
         return ruling
 
@@ -193,8 +195,22 @@ def _gain(verdict: Verdict) -> float | None:
     return verdict.speedup.low if verdict.outcome is Outcome.CONFIRMED and verdict.speedup else None
 
 
+def _open(found: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) -> int:
+    """Of how many suspects it is not known whether the side is faster without them.
+
+    Known are those that were timed, unless noise or a failure of ours hid the time, and those that were left
+    out with others in a run that stayed right and was not faster.
+    """
+    needed = [
+        suspect for suspect, verdict in timed if verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
+    ]
+    rest = found[len(timed) :]
+    covered = [any(larger.ablation.covers(suspect.ablation) for larger in needed) for suspect in rest]
+    return covered.count(False) + sum(_unsettled(verdict) for _, verdict in timed)
+
+
 def _unsettled(verdict: Verdict) -> bool:
-    """Whether a verdict leaves open what the side takes without the suspect: a failure of ours, or noise."""
+    """Whether a verdict leaves open what the side takes without the suspect."""
     noisy = verdict.speedup is None or verdict.speedup.high > LEAST_GAIN
     return verdict.outcome is Outcome.HARNESS_ERROR or (verdict.outcome is Outcome.AMBIGUOUS_TIMING and noisy)
 

@@ -34,8 +34,8 @@ from kcurate.records import Candidate, Outcome
 
 # A part is needless if the time falls by more than a fifth without it.
 LEAST_GAIN = 1.25
-# The most suspects that are timed, parts that are tried, and processor seconds that this takes: at the test
-# sizes, after compilation (as many seconds at most), and at the bench size.
+# How many suspects are timed, the most parts that are tried, and processor seconds that this takes: at the
+# test sizes, after compilation (as many seconds at most), and at the bench size.
 TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 18.0, 15.0
 # On a machine that does other things too, all of this may take so many times as long.
 STARVED = 6.0
@@ -73,7 +73,9 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Search:
-    """The suspects, at most `TIMED`, the most costly first; `untried`: parts of which nothing is known.
+    """The suspects, the most costly first, of which `TIMED` are timed.
+
+    `untried`: parts of which nothing is known.
 
     `complete`: all was tried that could be, so that no suspect means that nothing is needless.
     """
@@ -128,7 +130,7 @@ def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspe
     first_of_line = {suspect.ablation.line: suspect for suspect in reversed(costly)}
     costly.sort(key=lambda one: one.ablation.line is not None and first_of_line[one.ablation.line] is not one)
     unseen = [] if counted_only else [one for one in found if one.gain is None]
-    return tuple((costly + unseen)[:TIMED])
+    return tuple(costly + unseen)
 
 
 def _compiled(

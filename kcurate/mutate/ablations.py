@@ -68,7 +68,8 @@ class Ablation:
     `numbers`: the parts' in `guarded`; none where the side differs in its plan or its attributes alone.
     `visible_in_counts`: the emulator's counts show what the part costs. `regridded`: a few of its blocks are
     other ones than the whole side's. `replaced`: an earlier value replaces a later one, perhaps as an index,
-    so that a block may work at other places. `run`: neighbouring statements.
+    so that a block may work at other places. `run`: neighbouring statements. `attributes`: where in the code
+    those begin that it lacks.
     """
 
     what: str
@@ -79,6 +80,13 @@ class Ablation:
     regridded: bool = False
     replaced: bool = False
     run: bool = False
+    attributes: tuple[int, ...] = ()
+
+    def covers(self, other: Ablation) -> bool:
+        """Whether the side lacks all here that it lacks there."""
+        lacks = (*other.numbers, *other.attributes)
+        same = set(other.numbers) <= set(self.numbers) and set(other.attributes) <= set(self.attributes)
+        return bool(lacks) and same
 
 
 def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[Ablation, ...]:
@@ -294,11 +302,16 @@ def _origin(tree: Tree, node: Node) -> Node:
 
 
 def _without_attributes(side: Side) -> Iterator[Ablation]:
-    """Launch bounds, `__noinline__`, `volatile` and the like; only a GPU shows what they cost."""
-    for match in _ATTRIBUTE.finditer(side.code):
-        code = side.code[: match.start()] + side.code[match.end() :]
-        line = side.code.count("\n", 0, match.start()) + 1
-        yield Ablation(match[0], line, replace(side, code=code), visible_in_counts=False)
+    """Launch bounds, `__noinline__`, `volatile` and the like, all and each; only a GPU shows their cost."""
+    found = [*_ATTRIBUTE.finditer(side.code)]
+    for chosen in [found] * (len(found) > 1) + [[match] for match in found]:
+        code = side.code
+        for match in reversed(chosen):
+            code = code[: match.start()] + code[match.end() :]
+        what = chosen[0][0] + (f", and {len(chosen) - 1} more attributes" if len(chosen) > 1 else "")
+        line = side.code.count("\n", 0, chosen[0].start()) + 1
+        places = tuple(match.start() for match in chosen)
+        yield Ablation(what, line, replace(side, code=code), visible_in_counts=False, attributes=places)
 
 
 def _without_steps(side: Side, buffers: Mapping[str, Buffer]) -> Iterator[Ablation]:

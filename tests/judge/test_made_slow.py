@@ -304,6 +304,30 @@ def test_a_suspect_that_could_not_be_timed_leaves_the_search_open(
     assert (made_slow.CUT_OFF in ruling.detail) is not minimal
 
 
+@pytest.mark.parametrize(
+    ("outcome", "together", "untried"),
+    [(Outcome.NOT_FASTER, True, 0), (Outcome.NOT_FASTER, False, 1), (Outcome.MISMATCH, True, 2)],
+)
+def test_suspects_that_are_not_timed_must_be_part_of_one_that_was(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome, *, together: bool, untried: int
+) -> None:
+    side = replace(small.scaled().slow, code="#pragma unroll 1\n" * 5)
+    found = [Suspect(part, None) for part in ablations(side) if part.attributes]
+    found = found if together else found[1:]
+    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search(tuple(found), 0, True))
+    environment = Environment("cuda", "a gpu")
+    case = judging.Case(replace(small.scaled(), origin=MADE), "key", environment)
+    ruling, timed = judging.Ruling(Outcome.CONFIRMED, ""), list[Candidate]()
+
+    def judge(candidate: Candidate) -> Verdict:
+        timed.append(candidate)
+        return Verdict("a", "key", outcome, environment)
+
+    made_slow.MadeSlow(None).admit_minimal(case, ruling, judge, counted=False)
+    assert len(timed) == needless.TIMED
+    assert case.verdict(ruling).environment.details.get("untried_parts", 0) == untried
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_only_a_search_that_ended_spares_the_next_side_of_a_rule(
     rig: TimedJudge, monkeypatch: pytest.MonkeyPatch, *, complete: bool

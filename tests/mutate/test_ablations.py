@@ -69,6 +69,15 @@ def test_one_text_has_all_guards_and_without_any_it_is_the_code() -> None:
     assert text.count("\n") == CODE.count("\n")
 
 
+def test_attributes_go_together_and_each_alone() -> None:
+    code = CODE.replace("float* x", "volatile float* x")
+    both, bounds, volatile = [part for part in ablations(Side(code, ())) if part.attributes]
+    assert both.what == "__launch_bounds__(64), and 1 more attributes"
+    assert "".join(both.side.code.split()) == "".join(CODE.replace("__launch_bounds__(64)", "").split())
+    assert both.covers(bounds) and both.covers(volatile) and not bounds.covers(both)
+    assert not both.covers(parts()["__syncthreads();"])
+
+
 def test_a_pragma_before_a_loop_body_is_not_the_body() -> None:
     code = """__global__ void f(int* x) {
     for (int i = 0; i < 2; i++)
