@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kcurate.answers import host_text, plans, rows, stage
@@ -171,6 +173,36 @@ def test_hostile_rows_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(InputError, match="not Parquet"):
         list(rows.read("kernelbench", tmp_path / "d.parquet"))
+
+
+def test_a_row_group_that_ends_its_reader_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes that unpack to a gigabyte, and pages that are elsewhere."""
+    monkeypatch.setattr(rows, "MAX_PARQUET_BYTES", 1 << 29)
+    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * 256, pa.int32()), ["y" * (1 << 21)])
+    good = pa.array([ANSWER] * 3)
+    writer = {"compression": "zstd", "store_schema": False, "dictionary_pagesize_limit": 1 << 30}
+    for name, middle in (("a.parquet", bomb), ("b.parquet", good.dictionary_encode())):
+        columns = [
+            {"ref_code": pa.array([MODULE] * len(codes)), "custom_code": codes}
+            for codes in (good.dictionary_encode(), middle, good.dictionary_encode())
+        ]
+        schema = pa.table(columns[0]).schema
+        with pq.ParquetWriter(tmp_path / name, schema, **writer) as file:
+            for group in columns:
+                file.write_table(pa.table(group, schema))
+    stored = (tmp_path / "b.parquet").read_bytes()
+    assert (tmp_path / "a.parquet").stat().st_size < 10_000
+    place = pq.ParquetFile(tmp_path / "b.parquet").metadata.row_group(1).column(1).dictionary_page_offset
+    (tmp_path / "b.parquet").write_bytes(stored[:place] + bytes([255] * 40) + stored[place + 40 :])
+    read = list(rows.read("kernelbench", tmp_path))
+    assert [row.answer for row in read if isinstance(row, rows.Row)] == [ANSWER] * 12
+    bad = [(row.id, row.why) for row in read if isinstance(row, rows.Bad)]
+    assert [(name, why.partition(":")[0]) for name, why in bad] == [
+        ("a.parquet-4", "row group 1 (256 rows)"),
+        ("b.parquet-4", "row group 1 (3 rows)"),
+    ]
 
 
 def test_a_task_of_robust_kbench_is_a_folder_of_the_checkout(tmp_path: Path) -> None:
