@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
@@ -409,6 +410,28 @@ def test_a_process_that_sends_nonsense_gives_one_row(
     monkeypatch.setattr(AnswerProcess, "record", lambda *_: dict(nonsense))
     imported = stage.imported(row(ANSWER), NoCompiler(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
     assert imported.outcome is stage.RowOutcome.UNREADABLE
+
+
+def test_an_answer_that_fails_with_its_bindings_joined_is_read_as_published(tmp_path: Path) -> None:
+    """Its extension does not build, so it falls back; joined, it builds, and refuses the answer's calls."""
+    spec = importlib.util.find_spec("rpds.rpds")
+    assert spec is not None and spec.origin is not None
+    library = Path(spec.origin).read_bytes()  # any extension will do: its functions take no tensors
+
+    class Joined:
+        def build(self, request: Any) -> Built:
+            return Built(library, "main.cpp:1:1: error: 'HashTrieMap' was not declared in this scope")
+
+    answer = ANSWER + (
+        "\nfrom torch.utils.cpp_extension import load_inline\n"
+        "try:\n    extension = load_inline('rpds', '', 'x', functions=['HashTrieMap'])\n"
+        "except Exception:\n    extension = None\n"
+        "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return torch.relu(x) if extension is None else extension.HashTrieMap(1, 2, x, grid=(1,))\n"
+    )
+    imported = stage.imported(row(answer), Joined(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
+    assert imported.outcome is stage.RowOutcome.LIBRARY, imported.why
+    assert "its own code was not used: main.cpp:1:1: error" in imported.why
 
 
 def test_the_compiler_reads_headers_alone(tmp_path: Path) -> None:
