@@ -290,6 +290,7 @@ def recording(n: int, m: int, grid: int) -> dict[str, Any]:
         "state": {},
         "outputs": [{"at": 1 << 40, "shape": [n, m], "contiguous": True}],
         "memory": [[1000, 4 * n * m, "float32"], [1 << 40, 4 * n * m, "float32"]],
+        "earlier": [],
     }
 
 
@@ -332,6 +333,29 @@ def test_an_answer_becomes_a_pair_that_the_judge_accepts(tmp_path: Path) -> None
         "2.5",
     )
     assert judge(candidate, JudgeConfig(torch=True, orders=0)).outcome is Outcome.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("made", "imported"),
+    [
+        ("torch.full((16, 4096), 2.0)", False),
+        ("torch.nn.Parameter(torch.randn(16, 4096) * 2)", False),
+        ("torch.empty(16, 4096)", True),
+    ],
+)
+def test_an_answer_that_reads_what_it_made_before_has_no_plan(
+    tmp_path: Path, made: str, imported: bool
+) -> None:
+    """No buffer has those values: a plan would hand the kernel memory that nobody wrote."""
+    answer = ANSWER.replace(
+        "    def forward",
+        f"    def __init__(self):\n        super().__init__()\n        self.own = {made}\n    def forward",
+    ).replace("x.data_ptr(), y", "self.own.data_ptr(), y")
+    row_of = stage.imported(row(answer), NoCompiler(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
+    if imported:
+        assert row_of.outcome is stage.RowOutcome.IMPORTED, row_of.why
+    else:
+        assert (row_of.outcome, row_of.why[:37]) == ("no_plan", "it uses a tensor that it made before,")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Places:
             if place["at"] and path in call.state:
                 self._name(place["at"], call.state[path])
             elif place["at"]:
-                self._name(place["at"], f"?{path}")
+                self._name(place["at"], f"?the module's {path}")
         if len(recording["outputs"]) != len(call.to):
             raise NoPlan(f"it returns {len(recording['outputs'])} tensors, the module {len(call.to)}")
         for name, place in zip(call.to, recording["outputs"], strict=True):
@@ -70,6 +70,10 @@ class Places:
             if start != place["at"]:
                 raise NoPlan("its result is a part of a tensor")
             self.names[start] = name
+        written = [event["to"] for event in recording["events"] if "to" in event]
+        for start, size, _ in self.memory:
+            if start in recording["earlier"] and not any(start <= at < start + size for at in written):
+                self.names.setdefault(start, "?a tensor that it made before")
         self.problem, self.scratch = problem, dict[str, Region]()
 
     def _storage(self, at: int) -> tuple[int, int, str]:
@@ -89,7 +93,7 @@ class Places:
             name = self.names[start] = f"scratch{len(self.scratch)}"
             self.scratch[name] = Region(name, 0, dtype, size)
         if name.startswith("?"):
-            raise NoPlan(f"it uses the module's {name[1:]}, whose values no buffer of the problem has")
+            raise NoPlan(f"it uses {name[1:]}, whose values no buffer of the problem has")
         return Region(name, at - start, dtype, size)
 
 
