@@ -436,8 +436,17 @@ def test_a_process_that_sends_nonsense_gives_one_row(
     assert imported.outcome is stage.RowOutcome.UNREADABLE
 
 
-def test_an_answer_that_fails_with_its_bindings_joined_is_read_as_published(tmp_path: Path) -> None:
-    """Its extension does not build, so it falls back; joined, it builds, and refuses the answer's calls."""
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "return extension.HashTrieMap(1, 2, x, grid=(1,))",
+        "kernel((9,), (256,), (self.own.data_ptr(), y.data_ptr(), 9))\n        return y",
+    ],
+)
+def test_an_answer_that_fails_with_its_bindings_joined_is_read_as_published(
+    tmp_path: Path, joined: str
+) -> None:
+    """Its extension does not build, so it falls back; joined, it refuses its calls, or has no plan."""
     spec = importlib.util.find_spec("rpds.rpds")
     assert spec is not None and spec.origin is not None
     library = Path(spec.origin).read_bytes()  # any extension will do: its functions take no tensors
@@ -450,8 +459,10 @@ def test_an_answer_that_fails_with_its_bindings_joined_is_read_as_published(tmp_
         "\nfrom torch.utils.cpp_extension import load_inline\n"
         "try:\n    extension = load_inline('rpds', '', 'x', functions=['HashTrieMap'])\n"
         "except Exception:\n    extension = None\n"
-        "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n"
-        "        return torch.relu(x) if extension is None else extension.HashTrieMap(1, 2, x, grid=(1,))\n"
+        "class ModelNew(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.own = torch.randn(16, 4096)\n    def forward(self, x):\n"
+        "        if extension is None:\n            return torch.relu(x)\n"
+        f"        y = torch.empty_like(x)\n        {joined}\n"
     )
     imported = stage.imported(row(answer), Joined(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
     assert imported.outcome is stage.RowOutcome.LIBRARY, imported.why

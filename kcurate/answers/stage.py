@@ -200,6 +200,9 @@ class _Reading:
         try:
             problem, fast = self._planned(module.problem, module.side)
         except plans.NoPlan as error:
+            if self.repaired:
+                self.process.as_published, self.repaired, self.reference = True, "", self.row.reference
+                return self.candidate()
             raise _Stopped(RowOutcome.NO_PLAN, str(error)) from error
         return self._checked(problem, module.side, fast)
 
