@@ -310,6 +310,9 @@ def test_numbers_become_expressions_in_the_sizes() -> None:
     (step,) = plans.plan(code, recordings, problem, Call("Model", ("x",), ("y",))).plan
     assert isinstance(step, Launch)
     assert step.grid == ("min(ceil_div((n * m), 512), 64)",) and step.args[0] == "x"
+    capped = [(s, recording(s["n"], s["m"], min(s["m"] + 1, 2048))) for s in sizes]
+    (step,) = plans.plan(code, capped, problem, Call("Model", ("x",), ("y",))).plan
+    assert isinstance(step, Launch) and step.grid == ("min(m + 1, 2048)",)
     strange = [(s, recording(s["n"], s["m"], 3 + (s["n"] ^ s["m"]))) for s in sizes]
     with pytest.raises(plans.NoPlan, match="the grid of k"):
         plans.plan(code, strange, problem, Call("Model", ("x",), ("y",)))

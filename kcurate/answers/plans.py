@@ -121,11 +121,20 @@ class _Fitting:
         if len(set(numbers)) == 1:
             return numbers[0]
         observed = list(zip(self.settings, numbers, strict=True))
-        formula = sizing.formula(self.names, observed) or self._quotient(numbers)
+        formula = sizing.formula(self.names, observed) or self._quotient(numbers) or self._capped(observed)
         if formula is None:
             raise NoPlan(f"no expression in {', '.join(self.names)} gives {what}: {list(numbers)[:6]}")
         self.atoms.setdefault(f"({formula})", tuple(numbers))
         return formula
+
+    def _capped(self, observed: Sequence[tuple[Sizes, int]]) -> Expr | None:
+        """A formula, at most the largest number."""
+        most = max(number for _, number in observed)
+        below = [(sizes, number) for sizes, number in observed if number < most]
+        formula = sizing.formula(self.names, below) if len(below) > 1 else None
+        capped = f"min({formula}, {most})"
+        right = formula is not None and all(evaluate(capped, sizes) == number for sizes, number in observed)
+        return capped if right else None
 
     def _quotient(self, numbers: Sequence[int]) -> Expr | None:
         """`ceil_div(a, b)` of a known quantity, at most a limit, times another known quantity."""
