@@ -159,8 +159,10 @@ def page(counts: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> st
         f"{rows[0]['device'] if rows else 'a GPU'}. Made by `benchmarks/history_pairs.py table` from",
         "[history-counts.jsonl](../data/history-counts.jsonl) and",
         "[history.jsonl](../data/nvidia-h200/history.jsonl). A ratio is the time before the commit over the",
-        "time after it, with its interval. Drafting went on while there was time, short kernels",
-        "first.",
+        "time after it, with its interval. Of LeetCUDA, and of HeCBench since its sources are in `src/`,",
+        "only commits whose message speaks of speed were read. Drafting went on while there was time, short",
+        "kernels first and then those of such commits; about thirty drafts that were open (mostly a grid or",
+        "a number of elements) were completed by hand.",
         "",
         "| repository | commits read | that change a kernel | kernels changed | other interface "
         "| made before | not read | pairs | drafted | with a problem | confirmed | not faster | other |",

@@ -222,6 +222,11 @@ def page(facts: list[dict[str, Any]]) -> str:
     for group in GROUPS:
         counts = [sum(fact["set"] == name and group_of(fact) == group for fact in facts) for name in names]
         parts.append(f"| {group} | " + " | ".join(map(str, counts)) + " |")
+    ended = sum(group_of(fact) != "not readable" for fact in facts)
+    parts.append(
+        f"\n{ended} of {len(facts)} rows ({ended / len(facts):.0%}) end with a verdict on their code.\n"
+        + READ
+    )
     reasons = Counter(reason(fact) for fact in facts if group_of(fact) not in GOOD)
     parts.append("\n## Commonest reasons\n\n| answers | reason |\n|---|---|")
     parts += [f"| {count} | {text} |" for text, count in reasons.most_common(12)]
@@ -258,6 +263,21 @@ verdict. The published ratio is the publisher's own, on an H100, and not always 
 float32. Facts of every row: [public-answers.jsonl](../data/nvidia-h200/public-answers.jsonl). The code
 stays with its publishers.
 """
+
+
+READ = """
+## Ten rows read by hand
+
+A second reader drew ten rows (`random.Random(44).sample` of the rows by set and id) and read answer, host
+code and verdict. Six agree: 2-4, 2-8 and 2-92 run PyTorch; 1-5 has a thread a row, so neighbours read 16
+KB apart; mnist_linear-forward is right and too short to time; 1-97's module gives no strong problem. Four
+did not, and the import was changed. 1-15, 1-36 and 1-83 were not readable: with bindings joined for them
+their extensions build and refuse the answer's own call, while as published they do not build and the
+answer falls back. 2-31 was `mismatch`: it is wrong by its text (the convolution's bias is left out, and
+the minimum taken after the addition), but what the judge saw was memory that no plan had filled, a weight
+that the answer scales when it is made. All four are now read as published: they fall back to PyTorch, and
+the reader agrees with all ten. Answers whose plan would need such a tensor have no plan; the other 24
+rows that were judged on a GPU need none."""
 
 
 def reason(fact: dict[str, Any]) -> str:

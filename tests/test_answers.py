@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kcurate.answers import host_text, plans, rows, stage
@@ -173,6 +176,36 @@ def test_hostile_rows_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
         list(rows.read("kernelbench", tmp_path / "d.parquet"))
 
 
+def test_a_row_group_that_ends_its_reader_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes that unpack to a gigabyte, and pages that are elsewhere."""
+    monkeypatch.setattr(rows, "MAX_PARQUET_BYTES", 1 << 29)
+    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * 256, pa.int32()), ["y" * (1 << 21)])
+    good = pa.array([ANSWER] * 3)
+    writer = {"compression": "zstd", "store_schema": False, "dictionary_pagesize_limit": 1 << 30}
+    for name, middle in (("a.parquet", bomb), ("b.parquet", good.dictionary_encode())):
+        columns = [
+            {"ref_code": pa.array([MODULE] * len(codes)), "custom_code": codes}
+            for codes in (good.dictionary_encode(), middle, good.dictionary_encode())
+        ]
+        schema = pa.table(columns[0]).schema
+        with pq.ParquetWriter(tmp_path / name, schema, **writer) as file:
+            for group in columns:
+                file.write_table(pa.table(group, schema))
+    stored = (tmp_path / "b.parquet").read_bytes()
+    assert (tmp_path / "a.parquet").stat().st_size < 10_000
+    place = pq.ParquetFile(tmp_path / "b.parquet").metadata.row_group(1).column(1).dictionary_page_offset
+    (tmp_path / "b.parquet").write_bytes(stored[:place] + bytes([255] * 40) + stored[place + 40 :])
+    read = list(rows.read("kernelbench", tmp_path))
+    assert [row.answer for row in read if isinstance(row, rows.Row)] == [ANSWER] * 12
+    bad = [(row.id, row.why) for row in read if isinstance(row, rows.Bad)]
+    assert [(name, why.partition(":")[0]) for name, why in bad] == [
+        ("a.parquet-4", "row group 1 (256 rows)"),
+        ("b.parquet-4", "row group 1 (3 rows)"),
+    ]
+
+
 def test_a_task_of_robust_kbench_is_a_folder_of_the_checkout(tmp_path: Path) -> None:
     outside, tasks = tmp_path / "outside", tmp_path / "checkout" / "tasks"
     for place in (outside, tasks / "linked", tasks / "relu"):
@@ -257,6 +290,7 @@ def recording(n: int, m: int, grid: int) -> dict[str, Any]:
         "state": {},
         "outputs": [{"at": 1 << 40, "shape": [n, m], "contiguous": True}],
         "memory": [[1000, 4 * n * m, "float32"], [1 << 40, 4 * n * m, "float32"]],
+        "earlier": [],
     }
 
 
@@ -276,6 +310,9 @@ def test_numbers_become_expressions_in_the_sizes() -> None:
     (step,) = plans.plan(code, recordings, problem, Call("Model", ("x",), ("y",))).plan
     assert isinstance(step, Launch)
     assert step.grid == ("min(ceil_div((n * m), 512), 64)",) and step.args[0] == "x"
+    capped = [(s, recording(s["n"], s["m"], min(s["m"] + 1, 2048))) for s in sizes]
+    (step,) = plans.plan(code, capped, problem, Call("Model", ("x",), ("y",))).plan
+    assert isinstance(step, Launch) and step.grid == ("min(m + 1, 2048)",)
     strange = [(s, recording(s["n"], s["m"], 3 + (s["n"] ^ s["m"]))) for s in sizes]
     with pytest.raises(plans.NoPlan, match="the grid of k"):
         plans.plan(code, strange, problem, Call("Model", ("x",), ("y",)))
@@ -299,6 +336,29 @@ def test_an_answer_becomes_a_pair_that_the_judge_accepts(tmp_path: Path) -> None
         "2.5",
     )
     assert judge(candidate, JudgeConfig(torch=True, orders=0)).outcome is Outcome.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("made", "imported"),
+    [
+        ("torch.full((16, 4096), 2.0)", False),
+        ("torch.nn.Parameter(torch.randn(16, 4096) * 2)", False),
+        ("torch.empty(16, 4096)", True),
+    ],
+)
+def test_an_answer_that_reads_what_it_made_before_has_no_plan(
+    tmp_path: Path, made: str, imported: bool
+) -> None:
+    """No buffer has those values: a plan would hand the kernel memory that nobody wrote."""
+    answer = ANSWER.replace(
+        "    def forward",
+        f"    def __init__(self):\n        super().__init__()\n        self.own = {made}\n    def forward",
+    ).replace("x.data_ptr(), y", "self.own.data_ptr(), y")
+    row_of = stage.imported(row(answer), NoCompiler(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
+    if imported:
+        assert row_of.outcome is stage.RowOutcome.IMPORTED, row_of.why
+    else:
+        assert (row_of.outcome, row_of.why[:37]) == ("no_plan", "it uses a tensor that it made before,")
 
 
 @pytest.mark.parametrize(
@@ -377,6 +437,39 @@ def test_a_process_that_sends_nonsense_gives_one_row(
     monkeypatch.setattr(AnswerProcess, "record", lambda *_: dict(nonsense))
     imported = stage.imported(row(ANSWER), NoCompiler(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
     assert imported.outcome is stage.RowOutcome.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "return extension.HashTrieMap(1, 2, x, grid=(1,))",
+        "kernel((9,), (256,), (self.own.data_ptr(), y.data_ptr(), 9))\n        return y",
+    ],
+)
+def test_an_answer_that_fails_with_its_bindings_joined_is_read_as_published(
+    tmp_path: Path, joined: str
+) -> None:
+    """Its extension does not build, so it falls back; joined, it refuses its calls, or has no plan."""
+    spec = importlib.util.find_spec("rpds.rpds")
+    assert spec is not None and spec.origin is not None
+    library = Path(spec.origin).read_bytes()  # any extension will do: its functions take no tensors
+
+    class Joined:
+        def build(self, request: Any) -> Built:
+            return Built(library, "main.cpp:1:1: error: 'HashTrieMap' was not declared in this scope")
+
+    answer = ANSWER + (
+        "\nfrom torch.utils.cpp_extension import load_inline\n"
+        "try:\n    extension = load_inline('rpds', '', 'x', functions=['HashTrieMap'])\n"
+        "except Exception:\n    extension = None\n"
+        "class ModelNew(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.own = torch.randn(16, 4096)\n    def forward(self, x):\n"
+        "        if extension is None:\n            return torch.relu(x)\n"
+        f"        y = torch.empty_like(x)\n        {joined}\n"
+    )
+    imported = stage.imported(row(answer), Joined(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
+    assert imported.outcome is stage.RowOutcome.LIBRARY, imported.why
+    assert "its own code was not used: main.cpp:1:1: error" in imported.why
 
 
 def test_the_compiler_reads_headers_alone(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Places:
             if place["at"] and path in call.state:
                 self._name(place["at"], call.state[path])
             elif place["at"]:
-                self._name(place["at"], f"?{path}")
+                self._name(place["at"], f"?the module's {path}")
         if len(recording["outputs"]) != len(call.to):
             raise NoPlan(f"it returns {len(recording['outputs'])} tensors, the module {len(call.to)}")
         for name, place in zip(call.to, recording["outputs"], strict=True):
@@ -70,6 +70,10 @@ class Places:
             if start != place["at"]:
                 raise NoPlan("its result is a part of a tensor")
             self.names[start] = name
+        written = [event["to"] for event in recording["events"] if "to" in event]
+        for start, size, _ in self.memory:
+            if start in recording["earlier"] and not any(start <= at < start + size for at in written):
+                self.names.setdefault(start, "?a tensor that it made before")
         self.problem, self.scratch = problem, dict[str, Region]()
 
     def _storage(self, at: int) -> tuple[int, int, str]:
@@ -89,7 +93,7 @@ class Places:
             name = self.names[start] = f"scratch{len(self.scratch)}"
             self.scratch[name] = Region(name, 0, dtype, size)
         if name.startswith("?"):
-            raise NoPlan(f"it uses the module's {name[1:]}, whose values no buffer of the problem has")
+            raise NoPlan(f"it uses {name[1:]}, whose values no buffer of the problem has")
         return Region(name, at - start, dtype, size)
 
 
@@ -117,11 +121,20 @@ class _Fitting:
         if len(set(numbers)) == 1:
             return numbers[0]
         observed = list(zip(self.settings, numbers, strict=True))
-        formula = sizing.formula(self.names, observed) or self._quotient(numbers)
+        formula = sizing.formula(self.names, observed) or self._quotient(numbers) or self._capped(observed)
         if formula is None:
             raise NoPlan(f"no expression in {', '.join(self.names)} gives {what}: {list(numbers)[:6]}")
         self.atoms.setdefault(f"({formula})", tuple(numbers))
         return formula
+
+    def _capped(self, observed: Sequence[tuple[Sizes, int]]) -> Expr | None:
+        """A formula, at most the largest number."""
+        most = max(number for _, number in observed)
+        below = [(sizes, number) for sizes, number in observed if number < most]
+        formula = sizing.formula(self.names, below) if len(below) > 1 else None
+        capped = f"min({formula}, {most})"
+        right = formula is not None and all(evaluate(capped, sizes) == number for sizes, number in observed)
+        return capped if right else None
 
     def _quotient(self, numbers: Sequence[int]) -> Expr | None:
         """`ceil_div(a, b)` of a known quantity, at most a limit, times another known quantity."""

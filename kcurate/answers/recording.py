@@ -57,12 +57,17 @@ class Ended(BaseException):
 
 @dataclass
 class Tape:
-    """The events of a run in order, and every tensor's memory that was seen: address, bytes, element type."""
+    """The events of a run in order, and every tensor's memory that was seen: address, bytes, element type.
+
+    `earlier` has the addresses of memory whose values PyTorch made before the call that is recorded.
+    """
 
     events: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[int, tuple[int, str]] = field(default_factory=dict)
+    earlier: set[int] = field(default_factory=set)
     kept: list[Any] = field(default_factory=list)
     on: bool = False
+    last: bool = False
 
     def tensor(self, tensor: Any) -> None:
         """Take note of a tensor's memory, which stays allocated so that no other gets its address."""
@@ -131,7 +136,7 @@ def _of_second_call(
     if not reference_model.training:
         model.eval()
     with torch.no_grad():
-        for _ in range(2):
+        for tape.last in (False, True):
             tape.events[:] = [event for event in tape.events if event["kind"] == "symbol"]
             tape.on = True
             results = model(*inputs)
@@ -162,6 +167,7 @@ def _plain_data(
         },
         "outputs": [{**_place(value), "contiguous": bool(value.is_contiguous())} for value in results],
         "memory": [[at, size, dtype] for at, (size, dtype) in tape.memory.items()],
+        "earlier": sorted(tape.earlier),
     }
 
 
@@ -222,6 +228,8 @@ class _Watched:
         if not hasattr(result, "untyped_storage"):
             return outcome
         self.tape.tensor(result)
+        if not self.tape.last and (name not in _FREE or name == "_to_copy"):
+            self.tape.earlier.add(result.untyped_storage().data_ptr())
         if self.tape.on:
             self._event(name, args, result)
         return outcome

@@ -17,13 +17,15 @@ import csv
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kcurate.core import own_files
+from kcurate.core import own_files, time_limits
+from kcurate.core.worker_pool import Failure, Pool
 from kcurate.errors import InputError, KcurateError
 
 FORMATS = ("kernelbench", "cuda-engineer", "kernelbook", "robust-kbench")
@@ -31,6 +33,8 @@ FORMATS = ("kernelbench", "cuda-engineer", "kernelbook", "robust-kbench")
 MAX_LINE_BYTES = 1 << 24
 # The longest file that is one list, which is read at once.
 MAX_LIST_BYTES = 1 << 30
+# What a worker that reads Parquet may allocate: a small page may unpack to anything.
+MAX_PARQUET_BYTES = 4 << 30
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._+-]")
 MAX_ID, MAX_WHY = 100, 300
 SUFFIXES = (".json", ".jsonl", ".parquet", ".csv")
@@ -94,15 +98,7 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
     """The number of each record, and its columns; text: why it has none."""
     _check(file, MAX_LIST_BYTES if file.suffix == ".parquet" else own_files.MAX_LINES_BYTES)
     if file.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            table = pq.ParquetFile(file)
-            batches = (row for batch in table.iter_batches(256) for row in batch.to_pylist())
-            yield from enumerate(batches, start=1)
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"not Parquet: {str(error).splitlines()[0]}", where=str(file)) from error
+        yield from _parquet(file)
     elif file.suffix == ".csv":
         yield from enumerate(_csv(file), start=1)
     else:
@@ -119,6 +115,49 @@ def _check(file: Path, limit: int) -> None:
         own_files.check_size(file, limit)
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(file)) from error
+
+
+def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """Its rows, read in a worker: a file may be made to end its reader. What does costs its row group."""
+    with Pool(1, ("kcurate.answers.rows",)) as pool:
+
+        def read(groups: Sequence[int] | None) -> list[Any] | str:
+            tasks = [(file, groups, MAX_PARQUET_BYTES)]
+            ((_, result),) = pool.run(_read_groups, tasks, timeout_s=time_limits.READ_UNIT_S, isolate=True)
+            return result.detail if isinstance(result, Failure) else result
+
+        sizes = read(None)
+        if isinstance(sizes, str):
+            raise InputError(f"not Parquet: {sizes}", where=str(file))
+        whole = read(range(len(sizes)))
+        if not isinstance(whole, str):
+            yield from enumerate(whole, start=1)
+            return
+        number = 1
+        for group, size in enumerate(sizes):
+            records = read([group])
+            if isinstance(records, str):
+                yield number, f"row group {group} ({size} rows): {records}"
+            else:
+                yield from enumerate(records, start=number)
+            number += max(0, size)
+
+
+def _read_groups(task: tuple[Path, Sequence[int] | None, int]) -> list[Any] | str:
+    """In a worker: the rows of row groups; without any, how many each group has. Text: why it cannot."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file, groups, limit = task
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    try:
+        table = pq.ParquetFile(file, pre_buffer=False)
+        if groups is None:
+            return [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
+        batches = table.iter_batches(256, row_groups=groups, use_threads=False)
+        return [row for batch in batches for row in batch.to_pylist()]
+    except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0][:MAX_WHY]
 
 
 def _csv(file: Path) -> Iterator[Mapping[str, Any] | str]:

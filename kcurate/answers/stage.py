@@ -200,11 +200,18 @@ class _Reading:
         try:
             problem, fast = self._planned(module.problem, module.side)
         except plans.NoPlan as error:
+            if self.repaired:
+                self.process.as_published, self.repaired, self.reference = True, "", self.row.reference
+                return self.candidate()
             raise _Stopped(RowOutcome.NO_PLAN, str(error)) from error
         return self._checked(problem, module.side, fast)
 
     def _record(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         recording = self.process.record(self.row.answer, self.reference, sizes, self.config.seconds)
+        fails = recording.get("ended") == RowOutcome.UNREADABLE
+        if fails and recording["repaired"] and recording["failed"] and not self.process.as_published:
+            self.process.as_published = True  # joined, its code refuses its calls: nobody ever ran that
+            return self._record(sizes)
         if "ended" in recording:
             library = _LIBRARIES.search(" ".join(map(str, recording["failed"])))
             if library is not None:

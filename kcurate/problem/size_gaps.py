@@ -91,9 +91,13 @@ def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
 
 
 def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
-    """The problem with sizes raised until what launches are passed divides exactly (`n / 4` for `float4`)."""
-    launches = (step for side in sides.values() for step in steps(side.plan) if isinstance(step, Launch))
-    values = (arg.value for launch in launches for arg in launch.args if isinstance(arg, ValueArg))
+    """The problem with sizes raised until grids and what launches are passed divide exactly.
+
+    `n / 4` is passed for `float4`; a grid of `n / 32` leaves out the rest that another side computes.
+    """
+    launches = [step for side in sides.values() for step in steps(side.plan) if isinstance(step, Launch)]
+    values = [arg.value for launch in launches for arg in launch.args if isinstance(arg, ValueArg)]
+    values += [axis for launch in launches for axis in launch.grid]
     expressions = [value for value in values if isinstance(value, str) and _names(value)]
 
     def raised(setting: Setting) -> Setting:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcurate.problem.size_gaps import SizeGap, advice, mended, size_gaps
+from kcurate.problem.size_gaps import SizeGap, advice, divisible, mended, size_gaps
 from kcurate.records import BenchSize, Buffer, Expr, For, Init, Launch, Problem, Scalar, Side, Sizes, Step
 
 ROW = Buffer("float32", ("n",), Init("uniform", {"low": 0, "high": 1}))
@@ -55,6 +55,16 @@ def test_a_division_that_is_exact_at_every_size_asks_for_no_remainder() -> None:
     assert not texts(made, launch("n / 256"))
     assert not texts(made, launch("n / 256"), launch("ceil_div(n, 256)"))
     assert texts(problem({"n": 256}, {"n": 16}, bench={"n": 4096}), launch("max(1, n / 256)"))
+
+
+def test_sizes_are_raised_to_what_a_grid_without_a_ragged_end_computes() -> None:
+    """One side computes 32 rows a block and leaves the rest out, the other a row a block."""
+    made = problem({"n": 61}, {"n": 64}, {"n": 3}, bench={"n": 1000})
+    sides = {"slow": Side("", (launch("n / 32"),)), "fast": Side("", (launch("n"),))}
+    raised = divisible(made, sides).sizes
+    assert [setting["n"] for setting in (*raised.test, raised.headline)] == [64, 64, 32, 1024]
+    for whole in ("ceil_div(n, 32)", "(n - 1) / 32 + 1", "(n + 31) / 32", "n"):
+        assert divisible(made, side(launch(whole))) == made
 
 
 def test_one_block_a_row_has_no_ragged_end() -> None:
