@@ -87,6 +87,12 @@ class Wanted:
         return self.own.half.known() is not None
 
     @property
+    def has_guessed_launch(self) -> bool:
+        """Whether its launch was guessed from its code, and nobody has edited the draft since."""
+        unlaunched = self.kernel.launch_sites != self.own.half.kernel.launch_sites
+        return unlaunched and self.drafted is not None and self.drafted.launch is None
+
+    @property
     def drafted_for(self) -> _Drafted | None:
         """What its draft was made for; None: no draft, or one that somebody wrote."""
         path = self.form.with_name(DRAFTED_NAME)

@@ -17,6 +17,7 @@ from kcurate.own import launches
 from kcurate.own.kernels import find_kernels
 from kcurate.own.pair import PairConfig, run
 from kcurate.records import Candidate, Kernel, KnownProblem, Launch, Step, ValueArg
+from kcurate.verdicts.items import EARLIER_CODE
 
 SLOW = """
 __global__ void shift(const float *x, float *y, int n) {
@@ -78,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own") / "mine"
     folder.mkdir()
     config = PairConfig(**files(folder), workspace=folder / "work", licence="mit", **LAUNCHES)
-    assert run(config).items == {"pairs": {"problem_given": 1}}
+    assert run(config).items == {"pairs": {"admitted": 1}}
     return folder
 
 
@@ -192,9 +193,7 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
     ) as caught:
         launch(32)
     assert "problem or launch" not in str(caught.value.hint)
-    assert str(caught.value).endswith(
-        f"; still of the earlier code, with its verdict: {copy}/work/pairs/own/tiled)"
-    )
+    assert str(caught.value).endswith(f"; {EARLIER_CODE}: {copy}/work/pairs/own/tiled)")
     stays = f"launched as <<<ceil_div(n, 64), 64>>>, as {form} says; it stays though the code has changed"
     assert [line for line in lines if stays in line]
 
