@@ -93,7 +93,8 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             for target in wanted:
                 target.forget_launch()
             raise _failure(outcome, wanted)
-        guessed = ", ".join(target.own.half.kernel.name for target in wanted if target.has_guessed_launch)
+        drafts = ((target.own.half.kernel.name, target.drafted) for target in wanted)
+        guessed = ", ".join(name for name, drafted in drafts if drafted and drafted.guessed)
         marked = f"{pair.description} Launches guessed: {guessed}." if guessed else pair.description
         store.write_candidate(folder, replace(outcome.pair, description=marked))
         following = record.command("validate", folder)

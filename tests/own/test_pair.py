@@ -158,6 +158,7 @@ def test_a_bare_kernel_is_launched_as_its_code_leaves_it_and_the_guess_is_printe
         "slow.cu:shift: nothing launches it, guessed from its code: <<<(n + 255) / 256, 256>>>" in guesses[0]
     )
     assert "--fast-launch" in guesses[1]
+    assert pair.description.endswith(" Launches guessed: shift, shift_two.")
 
 
 # Its block is what the code counts with, as the guess reads it.
@@ -186,6 +187,7 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
     if not edited:
         assert launch(32) == Launch("shift_two", ("ceil_div(n, 32)",), (32,), ("x", "y", "n"))
         assert not form.with_name("problem.toml.old").exists()
+        assert paired(copy, "tiled").description.endswith(" Launches guessed: shift_two.")
         return
     form.write_text(form.read_text() + "# mine\n")
     with pytest.raises(
