@@ -258,11 +258,15 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_each_side_keeps_the_expressions_that_it_is_passed(tmp_path: Path, swapped: bool) -> None:
+@pytest.mark.parametrize(
+    ("swapped", "launched"), [(False, True), (True, True), (False, False), (True, False)]
+)
+def test_each_side_is_passed_what_its_launch_or_its_buffers_say(
+    tmp_path: Path, swapped: bool, launched: bool
+) -> None:
     source = tmp_path / "mine" / "twice.cu"
     source.parent.mkdir()
-    source.write_text(FLOATS)
+    source.write_text(FLOATS if launched else FLOATS.partition("int main")[0])
     names = [f"{source}:twice", f"{source}:twice4"]
     slow, fast = reversed(names) if swapped else names
     run(PairConfig(slow=slow, fast=fast, workspace=tmp_path / "work", name="twice"))
