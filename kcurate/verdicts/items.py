@@ -86,9 +86,11 @@ def _differs(kernel: Path, code: str) -> bool:
         return False
 
 
-def say_earlier_code(pairs: Iterable[tuple[Path, Candidate]], workspace: Workspace, note: Note) -> None:
-    """Note in one line which of these pairs have earlier code, if any has."""
-    folders = [str(folder) for folder, candidate in pairs if has_earlier_code(candidate, workspace)]
+def say_earlier_code(
+    pairs: Iterable[tuple[Path, Candidate | None]], workspace: Workspace, note: Note
+) -> None:
+    """Note in one line which of these pairs (None: it cannot be read) have earlier code, if any has."""
+    folders = [str(folder) for folder, pair in pairs if pair and has_earlier_code(pair, workspace)]
     more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
     if folders:
         note(f"{EARLIER_CODE}: {', '.join(folders[:_NAMED])}{more}")
