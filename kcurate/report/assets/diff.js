@@ -7,8 +7,8 @@ const WORDS = {
 const KINDS = new Map(Object.entries(WORDS).flatMap(([kind, words]) => words.split(" ").map((word) => [word, kind])));
 const TOKEN = /(\/\/.*|\/\*.*?(?:\*\/|$))|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(\b\d[\w.]*(?:[eE][-+]\d+f?)?)|([A-Za-z_]\w*)|(^\s*#\s*\w+)/g;
 
-// What extraction appends to a template, so that a compiler makes code for it.
-const APPENDED = /^template __global__ decltype\(/;
+// What extraction adds: a template's instance, and names that a header would define (`standalone/shim.py`).
+const ADDED = /^(template __global__ decltype\(|#undef ([A-Z]+_(MAX|MIN|BIT|EPSILON)|M_\w+|INFINITY|NAN|cuda\w+)$)/;
 
 function highlight(cell, text) {
   let at = 0;
@@ -20,7 +20,7 @@ function highlight(cell, text) {
     at = match.index + match[0].length;
   }
   cell.append(text.slice(at));
-  if (APPENDED.test(text)) cell.append(make("small", { class: "appended" }, "appended by kcurate: the instance to compile"));
+  if (ADDED.test(text)) cell.append(make("small", { class: "added" }, "added by kcurate, so that it compiles by itself"));
 }
 
 // Rows [left line or -1, right line or -1, same]: the longest common subsequence of trimmed lines.
