@@ -46,7 +46,7 @@ def show(
     elif isinstance(shown, ShownKernel):
         _draw_kernel(shown)
     else:
-        _draw_pair(shown)
+        _draw_pair(shown, _item(shown, place))
 
 
 def _item(shown: ShownPair | ShownKernel, workspace: Workspace) -> Item:
@@ -75,7 +75,7 @@ def _data(shown: ShownPair | ShownKernel) -> dict[str, Any]:
     }
 
 
-def _draw_pair(shown: ShownPair) -> None:
+def _draw_pair(shown: ShownPair, item: Item) -> None:
     from kcurate.lookup.show import with_worth
 
     candidate = shown.candidate
@@ -90,6 +90,7 @@ def _draw_pair(shown: ShownPair) -> None:
             "origin": origin.kind + maker,
             "techniques": with_worth(candidate) or "none named",
             "description": candidate.description,
+            "judged": f"{item.outcome}{f': {item.why}' if item.why else ''}",
         },
     )
     _sides([("slow", candidate.slow), ("fast", candidate.fast)])

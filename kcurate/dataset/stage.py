@@ -98,6 +98,7 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         _restore(workspace.dataset)
         record.begin(config)
         pairs, broken = _read(folders, workspace)
+        items.say_earlier_code(((pair.folder, pair.candidate) for pair in pairs), workspace, record.note)
         for unreadable in broken:
             gates.refusals.append(_refusal(unreadable, workspace))
             record.note(f"left out: {unreadable}")

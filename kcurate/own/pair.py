@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from kcurate.own.problems import Ask, Wanted, find_problem, launchless
 from kcurate.own.settings import PairConfig
 from kcurate.problem import c_types as types
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary
+from kcurate.verdicts import items
 
 SUITE = "own"
 # A `mismatch` that is no wrong value: an access out of bounds, or a race.
@@ -43,8 +45,10 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
     try:
         return _run(config, ask, note)
     except InputError as error:
-        if (outdated := _outdated(Workspace(config.workspace))) and not isinstance(error, OptionError):
-            error.hint = f"{error.hint}; {outdated}" if error.hint else outdated
+        if not isinstance(error, OptionError):
+            workspace, said = Workspace(config.workspace), [error.hint] if error.hint else []
+            items.say_earlier_code(_pairs(workspace), workspace, said.append)
+            error.hint = "; ".join(said) or None
         raise
 
 
@@ -89,7 +93,10 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             for target in wanted:
                 target.forget_launch()
             raise _failure(outcome, wanted)
-        store.write_candidate(folder, outcome.pair)
+        drafts = ((target.own.half.kernel.name, target.drafted) for target in wanted)
+        guessed = ", ".join(name for name, drafted in drafts if drafted and drafted.guessed)
+        marked = f"{pair.description} Launches guessed: {guessed}." if guessed else pair.description
+        store.write_candidate(folder, replace(outcome.pair, description=marked))
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         if outcome.pair.license is None:
@@ -97,16 +104,11 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         return summary
 
 
-def _outdated(workspace: Workspace) -> str | None:
-    """What to say of pairs whose files have changed since, which a failed run leaves as they are."""
-    outdated = []
+def _pairs(workspace: Workspace) -> Iterator[tuple[Path, Candidate]]:
+    """The own pairs, which a failed run leaves as they are."""
     for path in store.find(workspace.pairs / SUITE, "pair.json"):
         with contextlib.suppress(InputError):  # damaged ones are named by what reads them
-            pair = store.read_candidate(path.parent)
-            sides = zip(pair.origin.kernels, (pair.slow.code, pair.fast.code), strict=False)
-            if any(store.read_kernel_code(workspace.kernels / name) != code for name, code in sides):
-                outdated.append(str(path.parent))
-    return f"still of the earlier code, with its verdict: {', '.join(outdated)}" if outdated else None
+            yield path.parent, store.read_candidate(path.parent)
 
 
 def _compare_parameters(slow: Own, fast: Own, note: Note) -> None:

@@ -48,13 +48,14 @@ class _State:
 class _Drafted:
     """What a draft was made for: ids of its text and of the kernel, the launch that an option gave.
 
-    `failed`: that launch failed, so it is not used again.
+    `failed`: that launch failed, so it is not used again. `guessed`: no option gave one, nor host code.
     """
 
     form: str
     kernel: str
     launch: str | None
     failed: bool = False
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ class Wanted:
     def remember(self) -> None:
         """Keep what its draft, as it is now, was made for."""
         if store.exists(self.form):
-            self._keep(_Drafted(store.content_id(own_files.read(self.form)), self.code_id, self.launch))
+            guessed = not self.launch and self.kernel.launch_sites != self.own.half.kernel.launch_sites
+            form = store.content_id(own_files.read(self.form))
+            self._keep(_Drafted(form, self.code_id, self.launch, guessed=guessed))
 
     def forget_launch(self) -> None:
         """The launch that an option gave failed: the next run is not to take it up."""

@@ -98,6 +98,7 @@ from kcurate.records.problem import (
 from kcurate.records.profile import Profile
 from kcurate.records.run import Failure, Item, Summary
 from kcurate.records.verdict import (
+    CHECKS,
     Environment,
     Outcome,
     Resources,
@@ -109,6 +110,7 @@ from kcurate.records.verdict import (
 )
 
 __all__ = [
+    "CHECKS",
     "MOST_VALUE",
     "SIDES",
     "Arg",

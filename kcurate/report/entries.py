@@ -5,7 +5,7 @@ The scripts in `assets/` read the keys. Times are microseconds, rounded for disp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -14,8 +14,18 @@ from kcurate.core import codec, json_text
 from kcurate.profiling.counters import BY_NAME, compared, shown
 from kcurate.profiling.on_file import Profiles
 from kcurate.profiling.technique_counters import Move, moves
-from kcurate.records import SIDES, Candidate, Profile, Side, SideName, SideReport, Verdict
-from kcurate.verdicts import standing
+from kcurate.records import (
+    SIDES,
+    Candidate,
+    OriginKind,
+    ProblemOrigin,
+    Profile,
+    Side,
+    SideName,
+    SideReport,
+    Verdict,
+)
+from kcurate.verdicts import items, standing
 
 # At most this many counters are shown as the reason of a speedup; all of them are further down.
 MOST_COUNTERS = 8
@@ -28,16 +38,39 @@ UNITS: Mapping[str, str] = {
     "s": "seconds",
     "c": "°C",
 }
+# What a pair's page says of its sides, by the origin's kind.
+SIDES_FROM: Mapping[OriginKind, str] = {
+    "curated": "both written for kcurate",
+    "natural": "both from source files",
+    "rule": "{made} side by rewrite rule: {makers}",
+    "model": "{made} side by a model: {makers}",
+    "minted": "both from templates, for a composed problem",
+    "imported": "published by others",
+    "history": "one kernel before and after a commit",
+}
+# And of its problem, by the problem's origin.
+PROBLEMS: Mapping[ProblemOrigin, str] = {
+    "written": "",
+    "known": "The problem is what the suite's benchmark computes.",
+    "drafted": "Guessed from the code: sizes, inputs, tolerances, and launches that no host code gives.",
+    "captured": "Recorded from a running program.",
+    "model": "The problem was written by a model.",
+    "composed": "",
+}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A pair, every verdict on its id (oldest first), the standing one, and its sides' profiles by device."""
+    """A pair, every verdict on its id (oldest first), the standing one, and its sides' profiles by device.
+
+    `outdated`: a kernel of it has other code in the workspace since.
+    """
 
     candidate: Candidate
     verdicts: tuple[Verdict, ...]
     best: Verdict | None
     profiles: Mapping[str, Mapping[SideName, Profile]] = field(default_factory=dict)
+    outdated: bool = False
 
     @property
     def outcome(self) -> str:
@@ -81,6 +114,8 @@ def line(entry: Entry) -> dict[str, Any]:
         "fast_us": _rounded(best.fast.median_us if best and best.fast else None),
         "copy": _rounded(entry.copy_share),
         "why": best.detail if best and not best.outcome.correct else "",
+        "outdated": items.OUTDATED if entry.outcome == "stale" else items.EARLIER_CODE * entry.outdated,
+        "files": pair.description if pair.origin.kind in ("natural", "history") else "",
         "text": pair.description,
     }
 
@@ -105,7 +140,8 @@ def part(entry: Entry) -> dict[str, Any]:
         "slow_plan": _launch(pair.slow),
         "fast_plan": _launch(pair.fast),
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
-        "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
+        "origin": dict(_origin(pair)),
+        "inferred": PROBLEMS[pair.origin.problem],
         "why": _evidence(pair.techniques, sides) if len(sides) == len(SIDES) else [],
         "verdicts": [
             {
@@ -174,6 +210,19 @@ def three(value: float) -> str:
     return format(Decimal(f"{value:#.3g}"), ",f") if value else "0"
 
 
+def _origin(pair: Candidate) -> Iterator[tuple[str, str]]:
+    """Where the sides come from; nothing that the page says elsewhere, or that is not known."""
+    origin = pair.origin
+    makers = ", ".join(origin.rules) or origin.model or ""
+    yield "sides", SIDES_FROM[origin.kind].format(made=origin.made, makers=makers)
+    if origin.suite and not pair.id.startswith(f"{origin.suite}/"):
+        yield "suite", origin.suite
+    for name in ("url", "base_revision", "revision", "path", "parent", "item", "claim", "seed"):
+        yield name, _text(getattr(origin, name) or "")
+    if origin.kind != "natural":
+        yield "kernels", _text(list(origin.kernels))
+
+
 def _launch(side: Side) -> str:
     return json_text.pretty({key: value for key, value in codec.to_data(side).items() if key != "code"})
 
@@ -205,7 +254,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "confidence": speedup.confidence if speedup else None,
         "slow": _side(verdict.slow),
         "fast": _side(verdict.fast),
-        "checks": [name.replace("_", " ") for name in verdict.checks],
+        "checks": list(verdict.checks),
         "environment": dict(_reading(key, value) for key, value in named.items() if value not in (None, "")),
     }
 

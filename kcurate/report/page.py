@@ -16,6 +16,7 @@ from importlib.resources import files
 from statistics import median
 from typing import Any
 
+from kcurate.records import CHECKS
 from kcurate.report.entries import Entry, line, part, three
 
 # Pairs compressed together. Neighbours share code: larger groups compress better, and take longer to inflate.
@@ -30,7 +31,9 @@ def render(entries: Sequence[Entry], about: Mapping[str, str] | None = None) -> 
         "/*STYLE*/": _asset("style.css"),
         "<!--FIGURES-->": _figures(entries, lines, about or {}),
         "<!--LINES-->": _embedded(lines),
-        "<!--PARTS-->": _embedded({"group": GROUP, "packed": packed([part(entry) for entry in entries])}),
+        "<!--PARTS-->": _embedded(
+            {"group": GROUP, "packed": packed([part(entry) for entry in entries]), "checks": CHECKS}
+        ),
         "/*SCRIPT*/": "\n".join(_asset(name) for name in _SCRIPTS),
     }
     page = _asset("page.html")

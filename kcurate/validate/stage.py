@@ -84,6 +84,7 @@ def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] 
             _record_rest(folders, verdicts, judged_in_waves(), book)
         for item in folders:
             record.add(_item(item, verdicts[item.index], workspace))
+        items.say_earlier_code(((item.folder, item.candidate) for item in folders), workspace, record.note)
         for index, candidate in rest:
             # Report a problem's gaps once, on the original pair.
             derived = candidate.origin.made is not None

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from kcurate.core import resources, store
+from kcurate.core.notes import Note
 from kcurate.core.runs import command
 from kcurate.core.workspace import Workspace
-from kcurate.records import Item, Outcome, Verdict
+from kcurate.errors import InputError
+from kcurate.records import SIDES, Candidate, Item, Outcome, Verdict
 from kcurate.verdicts.readable import Judged as Judged
 from kcurate.verdicts.readable import Unreadable
 from kcurate.verdicts.standing import best as best_of
 from kcurate.verdicts.standing import current
 
 OUTDATED = "its verdicts are on other content, or of an older protocol of the judge"
+EARLIER_CODE = "still of its kernels' earlier code, until pair or deopt makes it anew"
+# How many pairs a line on them names.
+_NAMED = 3
 PASSED = (Outcome.CONFIRMED, Outcome.CORRECT)
 
 
@@ -49,10 +55,45 @@ def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, worksp
 
 
 def of_pair(pair: Judged, workspace: Workspace) -> Item:
-    """The item of a pair with the one of its verdicts that counts."""
+    """The item of a pair with the one of its verdicts that counts, and whether it has earlier code."""
     best = best_of(current(pair.candidate, pair.verdicts))
     outcome = "stale" if pair.verdicts else "not_judged"
-    return standing("pairs", best.outcome if best else outcome, best, pair, workspace)
+    row = standing("pairs", best.outcome if best else outcome, best, pair, workspace)
+    if not has_earlier_code(pair.candidate, workspace):
+        return row
+    return replace(row, why="; ".join(filter(None, (EARLIER_CODE, row.why))))
+
+
+def has_earlier_code(candidate: Candidate, workspace: Workspace) -> bool:
+    """Whether the kernel of a side has been extracted again with other code since the pair was written.
+
+    False where a side is not one kernel's code: several kernels, or a revision in a repository's history.
+    """
+    origin = candidate.origin
+    names = origin.kernels if origin.made is None else origin.kernels * len(SIDES)
+    if origin.kind not in ("natural", "rule", "model") or len(origin.kernels) > len(SIDES):
+        return False
+    return any(
+        side != origin.made and _differs(workspace.kernels / name, getattr(candidate, side).code)
+        for side, name in zip(SIDES, names, strict=False)
+    )
+
+
+def _differs(kernel: Path, code: str) -> bool:
+    try:
+        return store.read_kernel_code(kernel) != code
+    except InputError:  # it was never extracted here, or is damaged, which whatever reads it says
+        return False
+
+
+def say_earlier_code(
+    pairs: Iterable[tuple[Path, Candidate | None]], workspace: Workspace, note: Note
+) -> None:
+    """Note in one line which of these pairs (None: it cannot be read) have earlier code, if any has."""
+    folders = [str(folder) for folder, pair in pairs if pair and has_earlier_code(pair, workspace)]
+    more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
+    if folders:
+        note(f"{EARLIER_CODE}: {', '.join(folders[:_NAMED])}{more}")
 
 
 def unreadable(kind: str, outcome: str, broken: Unreadable, workspace: Workspace) -> Item:

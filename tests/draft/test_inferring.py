@@ -226,6 +226,23 @@ def test_the_tolerance_has_as_many_terms_as_the_longest_loop(loops: str, terms: 
     assert (tolerance.terms if tolerance else None) == terms
 
 
+@pytest.mark.parametrize(
+    ("into", "bytes_of", "terms"),
+    [("sum", "4", "n"), ("sum + b[i]", "m * 4", "max(1, ceil_div(n, m))"), ("sum", "unknown()", "n")],
+)
+def test_what_threads_add_atomically_has_as_many_terms_as_they_read(
+    into: str, bytes_of: str, terms: str
+) -> None:
+    draft = inferred(
+        f"__global__ void add(const float *a, const int *b, float *sum, int n, int m) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n && b[i] < m) atomicAdd({into}, a[i]); }}"
+        f"void go(int n, int m) {{ float *a, *s; int *b; cudaMalloc(&a, n * 4); cudaMalloc(&b, n * 4);"
+        f" cudaMalloc(&s, {bytes_of}); add<<<(n + 255) / 256, 256>>>(a, b, s, n, m); }}"
+    )
+    tolerance = draft.known.problem.buffers["sum"].tolerance
+    assert tolerance is not None and tolerance.terms == terms
+
+
 CONSTANTS = """
 #define TAPS 5
 __constant__ float a, b[3];

@@ -92,7 +92,7 @@ def test_a_version_gets_the_problem_that_both_solve(tmp_path: Path) -> None:
     text = kernel("scale_v1") + kernel("scale_v2", "in[i] + in[i]") + kernel("scale_v3", "3.0f * in[i]")
     pairs(tmp_path, {"scale.cu": text})
     summary = draft(DraftConfig(tmp_path / "work"))
-    assert summary.items["pairs"] == {"problem_given": 1, "refused": 1}
+    assert summary.items["pairs"] == {"admitted": 1, "refused": 1}
     found = {
         one.name: store.read_candidate(one) for one in store.find_candidates(tmp_path / "work" / "pairs")
     }

@@ -17,6 +17,7 @@ from kcurate.own import launches
 from kcurate.own.kernels import find_kernels
 from kcurate.own.pair import PairConfig, run
 from kcurate.records import Candidate, Kernel, KnownProblem, Launch, Step, ValueArg
+from kcurate.verdicts.items import EARLIER_CODE
 
 SLOW = """
 __global__ void shift(const float *x, float *y, int n) {
@@ -78,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own") / "mine"
     folder.mkdir()
     config = PairConfig(**files(folder), workspace=folder / "work", licence="mit", **LAUNCHES)
-    assert run(config).items == {"pairs": {"problem_given": 1}}
+    assert run(config).items == {"pairs": {"admitted": 1}}
     return folder
 
 
@@ -157,6 +158,7 @@ def test_a_bare_kernel_is_launched_as_its_code_leaves_it_and_the_guess_is_printe
         "slow.cu:shift: nothing launches it, guessed from its code: <<<(n + 255) / 256, 256>>>" in guesses[0]
     )
     assert "--fast-launch" in guesses[1]
+    assert pair.description.endswith(" Launches guessed: shift, shift_two.")
 
 
 # Its block is what the code counts with, as the guess reads it.
@@ -185,6 +187,7 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
     if not edited:
         assert launch(32) == Launch("shift_two", ("ceil_div(n, 32)",), (32,), ("x", "y", "n"))
         assert not form.with_name("problem.toml.old").exists()
+        assert paired(copy, "tiled").description.endswith(" Launches guessed: shift_two.")
         return
     form.write_text(form.read_text() + "# mine\n")
     with pytest.raises(
@@ -192,9 +195,7 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
     ) as caught:
         launch(32)
     assert "problem or launch" not in str(caught.value.hint)
-    assert str(caught.value).endswith(
-        f"; still of the earlier code, with its verdict: {copy}/work/pairs/own/tiled)"
-    )
+    assert str(caught.value).endswith(f"; {EARLIER_CODE}: {copy}/work/pairs/own/tiled)")
     stays = f"launched as <<<ceil_div(n, 64), 64>>>, as {form} says; it stays though the code has changed"
     assert [line for line in lines if stays in line]
 
@@ -257,11 +258,15 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_each_side_keeps_the_expressions_that_it_is_passed(tmp_path: Path, swapped: bool) -> None:
+@pytest.mark.parametrize(
+    ("swapped", "launched"), [(False, True), (True, True), (False, False), (True, False)]
+)
+def test_each_side_is_passed_what_its_launch_or_its_buffers_say(
+    tmp_path: Path, swapped: bool, launched: bool
+) -> None:
     source = tmp_path / "mine" / "twice.cu"
     source.parent.mkdir()
-    source.write_text(FLOATS)
+    source.write_text(FLOATS if launched else FLOATS.partition("int main")[0])
     names = [f"{source}:twice", f"{source}:twice4"]
     slow, fast = reversed(names) if swapped else names
     run(PairConfig(slow=slow, fast=fast, workspace=tmp_path / "work", name="twice"))

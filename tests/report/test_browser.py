@@ -14,10 +14,11 @@ from report.browser import Page, chromium, executable
 
 from kcurate.core.workspace import Workspace
 from kcurate.profiling import on_file
-from kcurate.records import Outcome
+from kcurate.records import CHECKS, Origin, Outcome
 from kcurate.report.entries import Entry, entry, three
 from kcurate.report.page import render
 from kcurate.verdicts import readable
+from kcurate.verdicts.items import EARLIER_CODE, OUTDATED
 
 PAIRS = 1000
 ROWS = "[...document.querySelectorAll('#table tbody tr')]"
@@ -362,6 +363,27 @@ def test_a_run_of_the_emulator_reads_as_one(page: Page, tmp_path: Path) -> None:
     assert "kcurate validate on a GPU measures the speedup" in page.run("document.body.innerText")
     opened(page, "own/b")
     assert "Its results are wrong: y[3] is 1 instead of 2" in page.run("document.body.innerText")
+    assert not page.errors
+
+
+def test_what_kcurate_added_or_found_outdated_is_marked(page: Page, tmp_path: Path) -> None:
+    shown = pair("own/a", 1, origin=Origin("natural", "own"), description="a.cu:a as the slow side.")
+    instance = "template __global__ decltype(k<int>) k<int>;\n"
+    macro = "#undef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#undef MINE\n"
+    shown = replace(shown, fast=replace(shown.fast, code=macro + shown.fast.code + instance))
+    correct = replace(verdict(shown, Outcome.CORRECT), checks=("plan",))
+    outdated = replace(entry(shown, [correct]), outdated=True)
+    (tmp_path / "page.html").write_text(render([outdated, entry(pair("own/b"), [verdict(pair("own/b", 2))])]))
+    page.open(tmp_path / "page.html", width=390)
+    text = page.run("document.body.innerText")
+    assert EARLIER_CODE in text and "a.cu:a as the slow side." in text and "Keys:" not in text
+    opened(page, "own/a")
+    text = page.run("document.getElementById('pair').innerText")
+    assert EARLIER_CODE[1:] in text and text.count("added by kcurate, so that it compiles by itself") == 2
+    assert CHECKS["plan"] in page.run("document.getElementById('pair').textContent")
+    opened(page, "own/b")
+    text = page.run("document.getElementById('pair').innerText")
+    assert OUTDATED[1:] in text and "null" not in text
     assert not page.errors
 
 

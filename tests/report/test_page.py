@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import zlib
@@ -14,9 +15,12 @@ from typing import Any
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
+from kcurate import judge
 from kcurate.core import store
 from kcurate.errors import InputError
-from kcurate.records import Outcome
+from kcurate.judge import sanitizer
+from kcurate.judge.checks import static
+from kcurate.records import CHECKS, Origin, Outcome
 from kcurate.report.entries import entry, line, part, three
 from kcurate.report.page import render
 from kcurate.report.stage import ReportConfig, run
@@ -180,6 +184,33 @@ def test_the_environment_has_names_and_units_that_people_read() -> None:
         "temperature": "40 °C",
         "timing settled": "yes",
     }.items() <= shown["environment"].items()
+
+
+def test_origin_says_where_the_sides_come_from_and_what_was_guessed_once() -> None:
+    curated = part(entry(pair("demo/a", origin=Origin("curated")), []))
+    assert curated["origin"]["sides"] == "both written for kcurate" and not curated["inferred"]
+    own = pair(
+        "own/a",
+        origin=Origin("natural", "own", kernels=("k/a", "k/b"), problem="drafted"),
+        description="a.cu:a as the slow side, b.cu:b as the fast one.",
+    )
+    assert {name for name, value in part(entry(own, []))["origin"].items() if value} == {"sides"}
+    assert part(entry(own, []))["inferred"].startswith("Guessed from the code: sizes, inputs")
+    assert line(entry(own, []))["files"] == own.description and not line(entry(pair("demo/a"), []))["files"]
+    made = part(entry(pair("other/a"), []))["origin"]
+    assert made["sides"] == "slow side by rewrite rule: unroll" and made["suite"] == "demo"
+
+
+def test_every_check_that_the_judge_records_is_explained() -> None:
+    recorded = {*static.ALL_CHECKS, *sanitizer.TOOLS}
+    for path in Path(judge.__path__[0]).rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("case.passed"):
+                texts = (node for arg in call.args for node in ast.walk(arg))
+                recorded |= {str(node.value) for node in texts if isinstance(node, ast.Constant)}
+    recorded.discard("None")
+    assert recorded == set(CHECKS)
+    assert json.loads(Reader(render([])).texts["parts"])["checks"] == CHECKS
 
 
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ from kcurate.suites.problems import find_problem, own_problem
 FORM_NAME = "problem.toml"
 # The sizes at which the extents of two kernels' buffers are compared are multiples: divisions are exact.
 _SAMPLE = 5040
+# Lanes of vector types, such as `float4`.
+VECTORS = frozenset({2, 4, 8})
 _QUALIFIERS = re.compile(r"\b(?:volatile|__restrict(?:__)?|restrict)\b|\s+")
 
 
@@ -255,12 +257,19 @@ class _PlanTranslation:
         """What the names in the other kernel's launch stand for; whether its buffers then have these sizes.
 
         A name is the argument in its place, or the same name here: `n` for `n`, where one of the two kernels
-        is passed `n/4`. The buffers tell.
+        is passed `n/4`; or it counts vectors: `cols4` for `cols / 4`. The buffers tell.
         """
         assert self.theirs is not None
         theirs = self.theirs.problem
         by_place = _names(passed, own, self.problem, theirs)
         by_name = {**by_place, **{name: name for name in self.problem.sizes.headline}}
+        lanes = {buffer.shape[-1] for buffer in theirs.buffers.values() if buffer.shape} & VECTORS
+        by_vectors = [
+            {**by_place, name: f"{bracketed(str(by_place[name]))}/{count}"}
+            for count in sorted(lanes)
+            for name in theirs.sizes.headline
+            if name in by_place
+        ]
         pairs = [
             (self.problem.buffers[left], theirs.buffers[right])
             for left, right in zip(passed, own, strict=True)
@@ -268,11 +277,12 @@ class _PlanTranslation:
             if left in self.problem.buffers and right in theirs.buffers
         ]
         sample = {name: _SAMPLE * at for at, name in enumerate(self.problem.sizes.headline, start=1)}
-        counts = [
-            sum(_same_bytes(here, there, names, sample) for here, there in pairs)
-            for names in (by_place, by_name)
-        ]
-        return (by_name if counts[1] > counts[0] else by_place), max(counts) > 0
+
+        def agreeing(names: Mapping[str, Expr]) -> int:
+            return sum(_same_bytes(here, there, names, sample) for here, there in pairs)
+
+        best = max((by_place, by_name, *by_vectors), key=agreeing)
+        return best, agreeing(best) > 0
 
     def _as_the_first(self, launch: Launch) -> Launch:
         if self.other.own_launch:

@@ -24,9 +24,12 @@ Judging = Callable[[Candidate], Verdict]
 
 
 class PairOutcome(StrEnum):
-    """Outcome of a pair without a problem. `refused`: the emulator does not find both sides equal."""
+    """Outcome of a pair without a problem.
 
-    GIVEN = "problem_given"
+    `admitted`: both sides are equal on the emulator. `refused`: they are not.
+    """
+
+    ADMITTED = "admitted"
     NO_PROBLEM = "no_admitted_problem"
     NO_MATCH = "parameters_differ"
     REFUSED = "refused"
@@ -76,7 +79,7 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             if even != known.problem:
                 tried, verdict = judged(replace(whole, problem=even), judging)
         if verdict.outcome is Outcome.CORRECT:
-            return Given(PairOutcome.GIVEN, "", tried)
+            return Given(PairOutcome.ADMITTED, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(side.plan)

@@ -20,7 +20,7 @@ from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.inferred.launch_configuration import at_sample
 from kcurate.draft.sketch import OPEN, Reason
 from kcurate.problem import c_types as types
-from kcurate.records import Arg, Buffer, BufferArg, Expr, Init, Param, Step, Upload
+from kcurate.records import Arg, Buffer, BufferArg, Expr, Init, Param, Step, Tolerance, Upload
 
 
 def buffer_argument(parts: Parts, param: Param, text: str) -> Arg:
@@ -121,11 +121,29 @@ def add_buffers(parts: Parts, bounds: Bounds) -> None:
             parts.note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
         known = parts.sizes(()).keys() - {OPEN}
         tolerance = launch_configuration.tolerance(element, bounds, known) if role != "in" else None
+        why = "guess: as many terms as the longest loop"
+        if tolerance is None and usage.atomic and (terms := _added(parts, name)) is not None:
+            tolerance, why = Tolerance(terms=terms), "guess: every element that is read is added atomically"
         if tolerance is not None:
-            parts.note(f"buffers.{name}.tolerance", "guess: as many terms as the longest loop")
+            parts.note(f"buffers.{name}.tolerance", why)
         parts.buffers[name] = Buffer(element.dtype, shape, init, role, tolerance)
     if not any(buffer.role in ("out", "inout") for buffer in parts.buffers.values()):
         parts.note("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
+
+
+def _added(parts: Parts, name: str) -> Expr | None:
+    """How many terms threads add to an element of a buffer of reals: the elements of the largest one read."""
+    read = [
+        count
+        for other, count in parts.counts.items()
+        if other != name and parts.usages[other].read and OPEN not in count.text()
+    ]
+    if parts.elements[name].dtype not in types.FLOATS or not read:
+        return None
+    terms, elements = max(read, key=at_sample), parts.counts[name]
+    if OPEN in elements.text() or elements.constant == 1:
+        return terms.expr()
+    return f"max(1, ceil_div({terms.text()}, {elements.text()}))"
 
 
 def needed_elements(parts: Parts, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:

@@ -7,6 +7,9 @@ const WORDS = {
 const KINDS = new Map(Object.entries(WORDS).flatMap(([kind, words]) => words.split(" ").map((word) => [word, kind])));
 const TOKEN = /(\/\/.*|\/\*.*?(?:\*\/|$))|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(\b\d[\w.]*(?:[eE][-+]\d+f?)?)|([A-Za-z_]\w*)|(^\s*#\s*\w+)/g;
 
+// What extraction adds: a template's instance, and names that a header would define (`standalone/shim.py`).
+const ADDED = /^(template __global__ decltype\(|#undef ([A-Z]+_(MAX|MIN|BIT|EPSILON)|M_\w+|INFINITY|NAN|cuda\w+)$)/;
+
 function highlight(cell, text) {
   let at = 0;
   for (const match of text.matchAll(TOKEN)) {
@@ -17,6 +20,7 @@ function highlight(cell, text) {
     at = match.index + match[0].length;
   }
   cell.append(text.slice(at));
+  if (ADDED.test(text)) cell.append(make("small", { class: "added" }, "added by kcurate, so that it compiles by itself"));
 }
 
 // Rows [left line or -1, right line or -1, same]: the longest common subsequence of trimmed lines.

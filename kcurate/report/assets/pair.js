@@ -22,14 +22,14 @@ async function open(id) {
     ["why", best && !best.speedup && !best.emulated ? "Why" : "Why it is faster", why(line, part, best)],
     ["diff", "What differs", [diffTable(part.slow, part.fast)]],
     ["code", "Code", ["slow", "fast"].map((side) => folder(`${side} side`, source(part[side])))],
-    ["launches", "Launches and problem", [folder("slow side's launches", text(part.slow_plan)), folder("fast side's launches", text(part.fast_plan)), folder("problem", text(part.problem))]],
+    ["launches", "Launches and problem", [part.inferred ? make("p", {}, part.inferred) : null, folder("slow side's launches", text(part.slow_plan)), folder("fast side's launches", text(part.fast_plan)), folder("problem", text(part.problem))]],
     ["verdicts", "Verdicts", verdicts(part.verdicts)],
     ["counters", "Counters", Object.entries(part.profiles).map(([device, rows]) => folder(`all counters on ${device}`, table(["counter", "slow", "fast"], rows)))],
-    ["origin", "Origin", [terms({ family: line.family, domain: line.domain, techniques: line.techniques.join(", "), licence: line.license, ...part.origin })]],
+    ["origin", "Origin", [terms({ family: line.id.endsWith(`/${line.family}`) ? "" : line.family, domain: line.domain === "unclassified" ? "" : line.domain, techniques: line.techniques.join(", "), licence: line.license, ...part.origin })]],
   ].filter(([, , inside]) => inside.length);
   const contents = make("nav", { class: "contents", "aria-label": "Contents" }, make("ul", {}, sections.map(([key, name]) => make("li", {}, make("a", { href: address({ pair: id, part: key }) }, name)))));
   const heading = make("h2", { id: "pair-heading", tabindex: "-1" }, id);
-  article.replaceChildren(make("a", { id: "back", href: address() }, "Back to the table"), heading, said(line, best), make("p", {}, line.text), contents,
+  article.replaceChildren(make("a", { id: "back", href: address() }, "Back to the table"), heading, said(line, best), make("p", { class: "outdated" }, line.outdated ? sentence(line.outdated) : ""), make("p", {}, line.text), contents,
     ...sections.map(([key, name, inside]) => make("section", { "aria-labelledby": `part-${key}` }, make("h3", { id: `part-${key}`, tabindex: "-1" }, name), make("div", { class: "wide" }, inside))));
   byId("overview").hidden = true;
   article.hidden = false;
@@ -51,7 +51,7 @@ function close() {
 // The verdict in words, then the speedup with its interval and both times.
 function said(line, best) {
   const badge = make("strong", { class: line.outcome.replace(" ", "_") }, words(line.outcome));
-  if (!best) return make("p", { class: "said" }, badge, make("span", {}, line.outcome === "stale" ? "The pair has changed since it was judged: kcurate validate judges it again." : "kcurate validate judges it."));
+  if (!best) return make("p", { class: "said" }, badge, make("span", {}, `kcurate validate judges it${line.outcome === "stale" ? " again" : ""}.`));
   if (!best.speedup) {
     const times = best.emulated && best.outcome === "correct" ? "Both sides give the same results on the emulator, which takes no times: kcurate validate on a GPU measures the speedup." : `${best.sentence}${best.side ? ` (${best.side} side)` : ""}: ${best.detail}`;
     return make("p", { class: "said" }, badge, make("span", {}, times), make("span", {}, best.device));
@@ -87,6 +87,8 @@ function source(code) {
   return shown;
 }
 
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+
 function terms(data) {
   return make("dl", {}, Object.entries(data).filter(([, value]) => value !== "").map(([name, value]) => [make("dt", {}, words(name)), make("dd", {}, value)]));
 }
@@ -108,8 +110,8 @@ function verdicts(all) {
 
 function details(verdict) {
   const used = ["slow", "fast"].flatMap((side) => ((verdict[side] && verdict[side].kernels) || []).map(({ kernel, ...rest }) =>
-    [`${side}: ${kernel}`, Object.entries(rest).map(([name, value]) => (name.endsWith("_bytes") ? `${value.toLocaleString("en-US")} bytes ${name.replace("_bytes", "")}` : `${value} ${words(name)}`)).join(", ") || "resources unknown"]));
-  return folder(`${verdict.device}${verdict.current ? "" : ", earlier"}: checks, kernels, environment`, make("p", {}, `Checks: ${verdict.checks.join(", ") || "none"}`),
+    [`${side}: ${kernel}`, Object.entries(rest).map(([name, value]) => (name.endsWith("_bytes") ? `${value.toLocaleString("en-US")} bytes ${name.replace("_bytes", "")}` : `${value} ${words(name)}`)).join(", ")]).filter(([, resources]) => resources));
+  return folder(`${verdict.device}${verdict.current ? "" : ", earlier"}: checks, kernels, environment`, verdict.checks.length ? folder("what was checked", terms(Object.fromEntries(verdict.checks.map((name) => [name, parts.checks[name] || "passed"])))) : null,
     used.length ? table(["kernel", "resources of a block or thread"], used) : null, verdict.log ? text(verdict.log) : null, terms(verdict.environment));
 }
 

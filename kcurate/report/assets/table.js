@@ -153,9 +153,12 @@ const link = (line) => make("a", { href: address({ pair: line.id }) }, line.id.s
 
 function row(line) {
   const cells = COLUMNS.map((column) => {
-    if (column.key === "id") return make("th", { scope: "row" }, link(line));
+    if (column.key === "id") return make("th", { scope: "row" }, link(line), line.files ? make("small", {}, line.files) : null);
     const cell = make("td", { class: classes(column) }, column.cell ? column.cell(line) : column.key === "speedup" ? "" : line[column.key]);
-    if (column.key === "outcome") cell.classList.add(line.outcome.replace(" ", "_"));
+    if (column.key === "outcome") {
+      cell.classList.add(line.outcome.replace(" ", "_"));
+      if (line.outdated) cell.append(make("small", {}, line.outdated));
+    }
     if (column.key === "speedup" && line.speedup !== null) cell.append(three(line.speedup), make("small", {}, `${three(line.low)} to ${three(line.high)}`));
     // What other devices say: `NVIDIA L4: 2.10 times`, `NVIDIA L4: not faster`.
     if (column.key === "device") for (const [device, outcome, speedup] of line.others) cell.append(make("small", {}, `${device}: ${outcome === "confirmed" && speedup !== null ? `${three(speedup)} times` : words(outcome)}`));

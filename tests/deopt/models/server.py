@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,8 +46,11 @@ class Handler(BaseHTTPRequestHandler):
         self._serve({})
 
     def _serve(self, body: dict[str, Any]) -> None:
+        action = self.script.next(self.path, body)
+        if self.path == "/v1/messages" and (faults := refused(body)):
+            action = status(400, "invalid_request_error", faults[0])
         try:
-            self.script.next(self.path, body)(self, body)
+            action(self, body)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
@@ -94,6 +98,61 @@ def serving(*actions: Action) -> Iterator[tuple[str, Script]]:
         thread.join()
 
 
+# What a schema may have where the server writes JSON by it, and how much of it a request may have in all its
+# schemas together: https://platform.claude.com/docs/en/build-with-claude/structured-outputs (2026).
+KEYWORDS = frozenset(
+    {"type", "properties", "required", "additionalProperties", "items", "minItems", "enum", "const", "anyOf"}
+    | {"allOf", "$ref", "$defs", "definitions", "default", "title", "description", "format", "pattern"}
+)
+MOST = {"strict tools": 20, "optional parameters": 24, "parameters with a union": 16}
+
+
+def refused(body: dict[str, Any]) -> list[str]:
+    """What the Messages API says against a request's tools and thinking; empty: it takes them."""
+    counted: Counter[str] = Counter()
+    faults: list[str] = []
+    for tool in body.get("tools", []):
+        if tool.get("strict"):
+            counted["strict tools"] += 1
+            schema = tool["input_schema"]
+            faults += [f"tools.{tool['name']}: {fault}" for fault in _faults(schema, schema, (), counted)]
+    faults += [f"Schemas contain too many {what} ({n})" for what, n in counted.items() if n > MOST[what]]
+    thinks = body.get("thinking", {}).get("type") in ("adaptive", "enabled")
+    if thinks and body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        faults.append("Thinking may not be enabled when tool_choice forces tool use.")
+    return faults
+
+
+def _faults(
+    schema: dict[str, Any], root: dict[str, Any], inside: tuple[str, ...], counted: Counter[str]
+) -> Iterator[str]:
+    """The faults of a schema, and its counts, with every reference written out."""
+    kind = schema.get("type")
+    for name in sorted(schema.keys() - KEYWORDS):
+        yield f"For '{kind}' type, property '{name}' is not supported"
+    if schema.get("minItems", 0) not in (0, 1):
+        yield f"For '{kind}' type, 'minItems' values other than 0 or 1 are not supported"
+    if any(not isinstance(value, str | int | float | None) for value in schema.get("enum", ())):
+        yield "enum holds values that are not primitive"
+    if kind == "object":
+        if schema.get("additionalProperties") is not False:
+            yield "For 'object' type, 'additionalProperties' must be explicitly set to false"
+        counted["optional parameters"] += len(schema["properties"].keys() - set(schema.get("required", ())))
+    counted["parameters with a union"] += "anyOf" in schema or isinstance(kind, list)
+    parts = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *schema.get("allOf", ())]
+    parts += [schema["items"]] if "items" in schema else []
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        if name not in root.get("$defs", {}):
+            yield f"$ref '{schema['$ref']}' is not defined here"
+        elif name in inside:
+            yield f"Recursive schemas are not supported: {name}"
+        else:
+            parts, inside = [root["$defs"][name]], (*inside, name)
+    for part in parts:
+        yield from _faults(part, root, inside, counted)
+
+
 def closed_port() -> str:
     """A URL where nobody listens."""
     with socket.socket() as probe:
@@ -101,9 +160,9 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def status(code: int, error_type: str = "api_error", **headers: str) -> Action:
+def status(code: int, error_type: str = "api_error", text: str = "", **headers: str) -> Action:
     """An error as both APIs write it."""
-    error = {"type": error_type, "message": f"said the server: {error_type}"}
+    error = {"type": error_type, "message": text or f"said the server: {error_type}"}
     data = json.dumps({"type": "error", "error": error}).encode()
     return lambda handler, body: handler.send(code, data, **headers)
 

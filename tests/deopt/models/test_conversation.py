@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 from deopt.models import server, workbench
 from deopt.models.server import message, serving
@@ -22,6 +24,7 @@ from kcurate.models import prices
 from kcurate.models.budget import BudgetSpentError
 from kcurate.models.client import Patience
 from kcurate.prompts import tasks, tools
+from kcurate.prompts.problems import PROBLEM_TOOL
 from kcurate.records import Attempt, Environment, Outcome, Transcript
 
 RIGHT = {"code": NO_UNROLL}
@@ -354,30 +357,51 @@ def test_the_first_turn_names_the_target(tmp_path: Path, monkeypatch: pytest.Mon
     )
 
 
-def _objects(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        yield from ([schema] if schema.get("type") == "object" else [])
-        for part in schema.values():
-            yield from _objects(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from _objects(part)
-
-
 @pytest.mark.parametrize("language", ["cuda", "triton"])
-def test_the_schemas_are_strict_as_servers_demand(language: Any) -> None:
-    """Every object closed, no recursion, at most 24 parts that may be missing and 16 unions in all."""
-    every = tools.tools(language, [])
+def test_the_schemas_are_strict_as_the_server_demands(language: Any) -> None:
+    every = [*tools.tools(language, []), PROBLEM_TOOL]
     assert all(tool["strict"] for tool in every)
-    objects = list(_objects(every))
-    assert all(found["additionalProperties"] is False for found in objects)
-    assert sum(len(found["properties"]) - len(found["required"]) for found in objects) <= 24
-    assert json.dumps(every).count('"anyOf"') <= 16
+    assert not server.refused({"tools": every})
+    # The client's own helper moves what the server refuses into descriptions: here there is nothing.
     for tool in every:
-        defined = tool["input_schema"].get("$defs", {})
-        flat = [name for name, part in defined.items() if "$ref" not in json.dumps(part)]
-        loops = {name for name in defined if name not in flat}
-        assert not any(f"#/$defs/{loop}" in json.dumps(part) for loop in loops for part in defined.values())
+        assert json.dumps(anthropic.transform_schema(tool["input_schema"]), sort_keys=True) == json.dumps(
+            tool["input_schema"], sort_keys=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 3}, "property 'maxItems' is not"),
+        (
+            {"type": "array", "items": {"type": "string"}, "minItems": 2},
+            "'minItems' values other than 0 or 1",
+        ),
+        ({"type": "integer", "minimum": 1}, "property 'minimum' is not supported"),
+        ({"type": "string", "maxLength": 9}, "property 'maxLength' is not supported"),
+        ({"type": "object", "properties": {}}, "'additionalProperties' must be explicitly set to false"),
+        ({"$ref": "#/$defs/step"}, "Recursive schemas are not supported: step"),
+        ({"$ref": "other.json"}, r"\$ref 'other.json' is not defined"),
+        ({"anyOf": [{"anyOf": []}] * 16}, r"too many parameters with a union \(17\)"),
+    ],
+)
+def test_a_schema_that_the_server_refuses_is_rejected_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any], fault: str
+) -> None:
+    steps = {"type": "array", "items": {"$ref": "#/$defs/step"}}
+    asked = tools.tools("cuda", [], ())
+    asked[0]["input_schema"] |= {"$defs": {"step": steps}}
+    asked[0]["input_schema"]["properties"] = {"code": {"type": "string"}, "part": schema}
+    asked[0]["input_schema"]["required"] = ["code", "part"]
+    monkeypatch.setattr(tools, "tools", lambda *args: asked)
+    items, _ = talk(tmp_path, monkeypatch, calling([("submit_kernel", RIGHT)]))
+    assert items["attempts"] == {"rejected": 1}
+    assert re.search(fault, attempts(tmp_path)[0].detail)
+
+
+def test_the_stub_refuses_a_forced_tool_while_it_thinks() -> None:
+    thinking = {"thinking": {"type": "adaptive"}, "tool_choice": {"type": "tool", "name": "compile"}}
+    assert server.refused(thinking) and not server.refused({**thinking, "tool_choice": {"type": "auto"}})
 
 
 def test_a_plan_that_the_strict_schema_cannot_say_gets_a_loose_one() -> None:
