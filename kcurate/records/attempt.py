@@ -202,10 +202,12 @@ WrongOutcome = Literal[
 
 @dataclass(frozen=True)
 class WrongAttempt:
-    """A judged wrong answer to a pair, without code: its fast side with a change, or its given side.
+    """A judged wrong answer to a pair: its fast side with a change, its given side, or what a model wrote.
 
-    `change` and `place` make it again from the published pair; `side` is the hash of the result. `findings`
-    is the text for a model. `device`: where it was judged.
+    `change` and `place` make the first two again from the published pair; `side` is the hash of the result.
+    Of a model, `change` is `model` and its name, `place` counts its answers to the pair, `answer` is one of
+    them, and `side` the hash of what it gives together with what was asked. `findings` is the text for a
+    model. `device`: where it was judged.
     """
 
     pair: str
@@ -215,3 +217,4 @@ class WrongAttempt:
     outcome: WrongOutcome
     findings: str
     device: str
+    answer: str = ""
