@@ -73,6 +73,22 @@ def test_the_facts_on_file_are_of_many_kinds() -> None:
     assert not {one.outcome for one in known} & {Outcome.CORRECT, Outcome.CONFIRMED, Outcome.HARNESS_ERROR}
 
 
+def test_attempts_of_a_conversation_come_nearer_to_the_answer() -> None:
+    row = a_row(pair("demo/a"))
+    one = candidate_of(row)
+    mutant = fact_of(one, "lost_tail")
+    back = WrongAttempt(
+        one.id, GIVEN_BACK, 0, side_id(one.slow), "unchanged", "It is the given code.", "here"
+    )
+    (said,) = tables([row], [mutant, back])[0]["trajectories"]
+    first, second, third = (message["content"] for message in said["messages"][2::2])
+    assert (one.slow.code.strip() in first, "/ 32 * 32" in second, "/ 32 * 32" in third) == (
+        True,
+        True,
+        False,
+    )
+
+
 def replied(task: Task, old: str, new: str, outcome: str, sample: int, detail: str = "") -> Completion:
     """A judged completion: the known answer with a change, between words."""
     side = task.template.fast
