@@ -96,8 +96,10 @@ def main() -> None:
     pairs = [one for some in read_rows(folder).values() for one in some if one["id"] in taught]
     # No hand-written pair is given in Triton, which is a tell by itself.
     in_cuda = [row for row in pairs if row["slow_language"] == row["fast_language"] == "cuda"]
-    for words, some in (("", pairs), (", both sides in CUDA", in_cuda)):
+    both = (("", pairs), (", both sides in CUDA", in_cuda))
+    for words, some in both:
         report(f"by rules{words}", of_shared_families([row for row in some if row["origin"] != "minted"]))
+    for words, some in both:
         report(f"by rules or templates{words}", some)
 
 

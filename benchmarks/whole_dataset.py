@@ -38,6 +38,7 @@ from marked import fill
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import parquet, tuning
+from kcurate.dataset.repairs import MODEL
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.deopt.stage import DeoptConfig
@@ -167,9 +168,13 @@ def figures(dataset: Path, seconds: float) -> Iterator[str]:
     preferences = [row for some in read_rows(dataset, "preferences").values() for row in some]
     longer = sum(len(row["chosen"][0]["content"]) > len(row["rejected"][0]["content"]) for row in preferences)
     problems = {pairs[row["id"]]["problem"] for row in preferences}
-    two = sum(row["chosen_language"] != row["rejected_language"] for row in preferences)
-    yield f"`preferences` are of {len(problems)} problems, {two} in two languages; the chosen answer is the"
-    yield f"longer one in {longer / len(preferences):.0%}."
+    two = [row for row in preferences if row["chosen_language"] != row["rejected_language"]]
+    in_triton = sum(row["chosen_language"] == "triton" for row in two) / max(1, len(two))
+    yield f"`preferences` are of {len(problems)} problems; the chosen answer is the longer one in"
+    yield f"{longer / len(preferences):.0%}. {len(two)} are in two languages; {in_triton:.0%} of these choose Triton."
+    wrong = Counter(row["change"] for some in read_rows(dataset, "repair").values() for row in some)
+    given = sum(count for change, count in wrong.items() if change.startswith(MODEL))
+    yield f"In {given} rows of `repair` a model gave the wrong answer."
     yield f"Unpacking the minted pairs and building took {seconds:.0f} CPU seconds."
 
 
