@@ -171,7 +171,7 @@ def figures(dataset: Path, seconds: float) -> Iterator[str]:
     two = [row for row in preferences if row["chosen_language"] != row["rejected_language"]]
     in_triton = sum(row["chosen_language"] == "triton" for row in two) / max(1, len(two))
     yield f"`preferences` are of {len(problems)} problems; the chosen answer is the longer one in"
-    yield f"{longer / len(preferences):.0%}. {len(two)} are in two languages; {in_triton:.0%} of these choose Triton."
+    yield f"{longer / len(preferences):.0%}. Of {len(two)} in two languages {in_triton:.0%} choose Triton."
     wrong = Counter(row["change"] for some in read_rows(dataset, "repair").values() for row in some)
     given = sum(count for change, count in wrong.items() if change.startswith(MODEL))
     yield f"In {given} rows of `repair` a model gave the wrong answer."
