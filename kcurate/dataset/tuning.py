@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kcurate import prompts, roofline
-from kcurate.dataset.explained import Both, causes_of, explained, measured
+from kcurate.core import store
+from kcurate.dataset.explained import Both, causes_of, explained, measured, named
 from kcurate.dataset.preferences import Preference, preferences
-from kcurate.dataset.repairs import EMULATOR, NO_GPU, remade, repairs
+from kcurate.dataset.repairs import EMULATOR, GIVEN_BACK, NO_GPU, remade, repairs
 from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
-from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
+from kcurate.problem.lessons import FEW, Answered, Lesson, Lessons, Proved, Untaught, lessons
 from kcurate.problem.techniques import names_technique
 from kcurate.prompts.tools import JUDGE
 from kcurate.records import AttemptOutcome, Environment, Outcome, Prompt, Speedup, Verdict, WrongAttempt
@@ -129,11 +130,14 @@ def tables(
         "grpo": [
             grpo_row(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.technique is None
         ],
-        "explained": [
-            in_parts
-            for row, lesson in answered
-            if (in_parts := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
-        ],
+        "explained": _varied(
+            [
+                in_parts
+                for row, lesson in answered
+                if (in_parts := explained_row(row, lesson, profiles.get(row["id"]), causes[row["id"]]))
+            ],
+            causes,
+        ),
         "write": list(_written(proved, by_id)),
         "preferences": [_preference(each, by_id) for each in preferences(proved, by_id)],
         "repair": list(_repairs(known, proved, by_id, wrong)),
@@ -200,6 +204,19 @@ def _causes(answers: Iterable[Sequence[Answered]]) -> dict[str, Mapping[str, flo
     return causes
 
 
+def _varied(rows: list[dict[str, Any]], causes: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+    """At most half of the rows have no counters and name the same techniques, which they say alike."""
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if not row["counted"]:
+            alike.setdefault(tuple(named(causes[row["id"]])), []).append(row)
+    dropped: set[str] = set()
+    for group in alike.values():
+        ranked = sorted(group, key=lambda row: store.content_id(row["id"]))
+        dropped |= {row["id"] for row in ranked[max(FEW, len(rows) - len(group)) :]}
+    return [row for row in rows if row["id"] not in dropped]
+
+
 def _least_ratio(better: Proved, worse: Proved) -> float | None:
     """How many times as long the second takes at least; None without times of both on one GPU model."""
     if better.gpu != worse.gpu or better.interval is None or worse.interval is None:
@@ -257,7 +274,8 @@ def _mended(
 ) -> Iterator[_Conversation]:
     """For a pair with wrong answers: at most two of them with different outcomes, then the right one."""
     facts: dict[str, list[WrongAttempt]] = {}
-    for fact in wrong:
+    # Nearer to the right one as it goes: the given code, what models wrote, single mistakes.
+    for fact in sorted(wrong, key=lambda fact: (fact.change != GIVEN_BACK, not fact.answer)):
         facts.setdefault(fact.pair, []).append(fact)
     for lesson in known.taught:
         pair, attempts, outcomes = lesson.pair, [], dict[str, str]()
@@ -377,7 +395,7 @@ def explained_row(
     row: Mapping[str, Any], lesson: Lesson, both: Both | None, causes: Mapping[str, float]
 ) -> dict[str, Any] | None:
     """The `explained` row of a lesson that has an answer; None if nothing shows a cause of its speedup."""
-    text = explained(row, lesson.pair, both, causes)
+    text = explained(row, lesson.pair, both, causes, lesson.technique)
     if text is None:
         return None
     lines = list(measured(row, lesson.pair, both[0] if both else None))

@@ -28,7 +28,7 @@ _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")
 def feedback(
     makes: SideName, outcome: AttemptOutcome, detail: str = "", verdict: Verdict | None = None
 ) -> str:
-    """One paragraph on an attempt, followed by the compiler's log if there is one."""
+    """One paragraph on an attempt, followed by the compiler's log if that says more."""
     if verdict is None:
         return _sentence(_REFUSED.get(outcome, "The answer cannot be used"), detail)
     if verdict.outcome is Outcome.NOT_FASTER:
@@ -39,7 +39,8 @@ def feedback(
     if verdict.side is not None and verdict.side != makes:
         lead += " (in the side that was given)"
     text = _sentence(lead, verdict.detail) + _ratio(verdict)
-    return f"{text}\n{trim_log(verdict.log)}" if verdict.log else text
+    said = (verdict.log or "").strip() in ("", verdict.detail.strip())
+    return text if said else f"{text}\n{trim_log(verdict.log or '')}"
 
 
 def without_paths(text: str) -> str:

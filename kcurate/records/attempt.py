@@ -203,10 +203,12 @@ WrongOutcome = Literal[
 
 @dataclass(frozen=True)
 class WrongAttempt:
-    """A judged wrong answer to a pair, without its code: the fast side with one mistake, or the given side.
+    """A judged wrong answer to a pair: its fast side with one mistake, its given side, or what a model wrote.
 
-    `change` and `place` (which occurrence was changed) reproduce it from the published pair; `side` is the
-    hash of the result. `findings` is the text for a model. `device`: where it was judged.
+    `change` and `place` (which occurrence was changed) reproduce the first two from the published pair; `side`
+    is the hash of the result. Of a model, `change` is `model` and its name, `place` counts its answers to the
+    pair, `answer` is one of them, and `side` the hash of what it gives together with what was asked.
+    `findings` is the text for a model. `device`: where it was judged.
     """
 
     pair: str
@@ -216,3 +218,4 @@ class WrongAttempt:
     outcome: WrongOutcome
     findings: str
     device: str
+    answer: str = ""

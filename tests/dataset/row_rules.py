@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from kcurate.dataset import parquet
 from kcurate.hub.published_rows import read_rows
+from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Answer
 from kcurate.prompts.replies import read_reply
 
@@ -130,13 +131,29 @@ def every_preference_is_proved(dataset: Path) -> None:
 
 
 def preferences_are_even(dataset: Path) -> None:
-    """Chosen answers are the longer ones in half of the rows of each split, within and across languages."""
+    """Languages and lengths of two answers do not tell which of them was chosen."""
     for rows in read_rows(dataset, "preferences").values():
-        longer = Counter[tuple[bool, bool]]()
+        kinds: dict[frozenset[tuple[str, bool]], Counter[str]] = defaultdict(Counter)
         for row in rows:
             chosen, rejected = (len(row[name][0]["content"]) for name in ("chosen", "rejected"))
-            longer[row["chosen_language"] == row["rejected_language"], chosen > rejected] += 1
-        assert longer[True, True] == longer[True, False] and longer[False, True] == longer[False, False]
+            seen = {
+                (row["chosen_language"], chosen > rejected),
+                (row["rejected_language"], chosen < rejected),
+            }
+            kinds[frozenset(seen)]["longer" if chosen > rejected else "shorter"] += 1
+        assert all(count["longer"] == count["shorter"] for count in kinds.values())
+
+
+def explanations_name_what_is_asked_for_and_differ(dataset: Path) -> None:
+    """At most half of those without counters name the same techniques, or four."""
+    for rows in read_rows(dataset, "explained").values():
+        alike = Counter[frozenset[str]]()
+        for row in rows:
+            change = row["completion"][0]["content"].partition("\nChange:")[2].partition("```")[0]
+            names = frozenset(name for name in re.findall(r"[\w-]+", change) if name in vocabulary())
+            assert names and row["technique"] in (None, *names), row["id"]
+            alike[names] += not row["counted"]
+        assert max(alike.values()) <= max(4, len(rows) / 2)
 
 
 def no_column_is_empty(dataset: Path, but: Collection[str] = ()) -> None:
@@ -156,3 +173,4 @@ def check(dataset: Path) -> None:
     every_measured_kernel_is_one_of_the_code(dataset)
     every_preference_is_proved(dataset)
     preferences_are_even(dataset)
+    explanations_name_what_is_asked_for_and_differ(dataset)

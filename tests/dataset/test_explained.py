@@ -66,6 +66,14 @@ def test_every_sentence_is_a_fact_of_the_records(seed: int) -> None:
     assert isinstance(answer, Answer) and "// A remark." in answer.code
 
 
+def test_a_technique_that_is_asked_for_is_named_or_there_is_no_answer() -> None:
+    row = a_row(pair("demo/a"))
+    asked = [
+        explained(row, candidate_of(row), None, CAUSES, name) for name in (*CAUSES, "tensor-cores", None)
+    ]
+    assert all(asked[:-2]) and asked[-2] is None and asked[-1]
+
+
 def test_without_comments_that_may_be_kept_the_code_is_the_published_one() -> None:
     row = a_row(pair("demo/a"))
     published = candidate_of(row)

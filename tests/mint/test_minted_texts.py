@@ -125,19 +125,6 @@ def test_what_holds_for_every_row(built: Workspace) -> None:
     row_rules.check(built.dataset)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_what_holds_for_every_row_of_all_that_is_committed(tmp_path: Path) -> None:
-    """What rules made of the built-in pairs apart, which `benchmarks/whole_dataset.py` makes again."""
-    workspace = Workspace(tmp_path)
-    minted_texts.unpack(workspace)
-    run(BuildConfig(workspace.root, built_in=True))
-    row_rules.check(workspace.dataset)
-    # Only sides that a rule made have a maker and a parent.
-    row_rules.no_column_is_empty(workspace.dataset, but=("made", "parent"))
-    assert len(row_rules.rows_of(workspace.dataset, "preferences")) >= 1000
-
-
 def test_every_row_is_on_its_side(built: Workspace) -> None:
     sides = splits.frozen().sides
     codes, graphs, families = (defaultdict(set) for _ in range(3))

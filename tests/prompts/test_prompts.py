@@ -228,6 +228,14 @@ def test_a_fault_of_the_given_side_is_told_apart() -> None:
     assert "in the side that was given" in prompts.feedback("slow", AttemptOutcome.JUDGED, verdict=verdict)
 
 
+def test_feedback_says_nothing_twice() -> None:
+    verdict = replace(
+        VERDICT, outcome=Outcome.MALFORMED, side="slow", detail="9 arguments", log="9 arguments\n"
+    )
+    text = prompts.feedback("slow", AttemptOutcome.JUDGED, verdict=verdict)
+    assert text.count("9 arguments") == 1 and "```" not in text
+
+
 def test_logs_are_cut_to_their_errors_and_name_no_host_path() -> None:
     noise = [f"note {i}" for i in range(500)]
     log = "\n".join([*noise[:400], "/home/me/x.cu(3): error: no such thing", "   y = z;", *noise[400:]])
