@@ -77,8 +77,8 @@ def attention(
         )
     if query.is_cuda:
         query, key, value = (heads[0].transpose(0, 1) for heads in (query, key, value))
-        bounds = cu_seq_lens_q.int()
-        return _flash(query, key, value, bounds, bounds, max_length_q, scaling, causal=True)[None], None
+        bounds, longest = cu_seq_lens_q.int(), int(max_length_q or query.shape[0])
+        return _flash(query, key, value, bounds, bounds, longest, scaling, causal=True)[None], None
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     rows = [
@@ -104,9 +104,17 @@ def _next_token(query: Any, key: Any, value: Any, attention_mask: Any, scaling: 
     shared = heads // key.shape[1]
     if attention_mask is not None and attention_mask.dim() == 2:
         queries, begins, counts = attention_mask
-        cache = (side.reshape(-1, 1, width) for side in (key, value))
-        query = query.reshape(-1, shared, width)
-        seen = _flash(query, *cache, queries, begins, 1, scaling, keys=key.shape[2], counts=counts[:-1])
+        seen = _flash(
+            query.reshape(-1, shared, width),
+            key.reshape(-1, 1, width),
+            value.reshape(-1, 1, width),
+            queries,
+            begins,
+            1,
+            scaling,
+            keys=key.shape[2],
+            counts=counts[:-1],
+        )
     else:
         grouped = query.reshape(rows, key.shape[1], shared, width)
         seen = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
@@ -134,6 +142,6 @@ def _flash(
     torch.nn.attention.varlen, the public way, has no `counts` in torch 2.11.
     """
     return torch.ops.aten._flash_attention_forward(
-        query, key, value, queries, begins, int(longest), int(keys or longest), 0.0, causal, False,
+        query, key, value, queries, begins, longest, keys or longest, 0.0, causal, False,
         scale=scaling, seqused_k=counts,
     )[0]  # fmt: skip

@@ -205,9 +205,9 @@ WrongOutcome = Literal[
 class WrongAttempt:
     """A judged wrong answer to a pair: its fast side with one mistake, its given side, or what a model wrote.
 
-    `change` and `place` (which occurrence was changed) reproduce the first two from the published pair; `side`
-    is the hash of the result. Of a model, `change` is `model` and its name, `place` counts its answers to the
-    pair, `answer` is one of them, and `side` the hash of what it gives together with what was asked.
+    `change` and `place` (which occurrence was changed) reproduce the first two from the published pair;
+    `side` is the hash of the result. Of a model, `change` is `model` and its name, `place` counts its answers
+    to the pair, `answer` is one of them, and `side` the hash of what it gives together with what was asked.
     `findings` is the text for a model. `device`: where it was judged.
     """
 
