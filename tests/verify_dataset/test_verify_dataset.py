@@ -26,7 +26,7 @@ from kcurate.hub.published_rows import candidate_of, read_rows
 from kcurate.records import Environment, Outcome, Speedup, Verdict
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verify_dataset import stage
-from kcurate.verify_dataset.stage import Drift, VerifyConfig, compare, elsewhere, run
+from kcurate.verify_dataset.stage import Drift, VerifyConfig, compare, other_device_notes, run
 
 
 def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H200") -> Verdict:
@@ -75,7 +75,7 @@ def test_a_second_device_of_a_row_is_compared_with_its_own_figures(
     found = compare(made, judged(*new, "NVIDIA L4"))
     assert (found.drift, found.published_device) == (drift, "NVIDIA L4")
     assert found.published_speedup == published[1]
-    assert list(elsewhere([found])) == []
+    assert list(other_device_notes([found])) == []
     assert compare(made, judged(Outcome.CONFIRMED, 1.5)).drift is Drift.SAME
     assert compare(made, judged(Outcome.CONFIRMED, 9.0, "NVIDIA L2")).drift is Drift.HOLDS_THERE
 
@@ -90,10 +90,10 @@ def test_another_gpu_model_says_how_many_rows_hold_there() -> None:
     ]
     found = [compare(row, judged(outcome, ratio, "NVIDIA L4")) for outcome, ratio in news]
     here = compare(row, judged(Outcome.CONFIRMED, 1.5))
-    assert list(elsewhere([*found, here])) == [
+    assert list(other_device_notes([*found, here])) == [
         "of 4 rows published on NVIDIA H200, 2 hold on NVIDIA L4 and 2 do not (1 not faster, 1 not correct)"
     ]
-    assert list(elsewhere([here])) == []
+    assert list(other_device_notes([here])) == []
 
 
 def test_what_a_stranger_sends_counts_for_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
