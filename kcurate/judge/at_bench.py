@@ -1,9 +1,9 @@
 """Trials at a bench size: inputs and outputs stay on the device, and fingerprints stand for most outputs.
 
 Outputs with the same fingerprint on both sides agree. Of the others, hidden copies of the reference's go to
-the other side's worker, which compares them where its own lie; what differs there is read back and decided by
-`kcurate.judge.agreement`, as at the test sizes. The GPU's lock is held while the device works, not while
-workers send. Not covered: which trials there are (`kcurate.judge.trials`), what is then timed
+the other side's worker, which compares them with its own on the device; what differs there is read back and
+decided by `kcurate.judge.agreement`, as at the test sizes. The GPU's lock is held while the device works, not
+while workers send. Not covered: which trials there are (`kcurate.judge.trials`), what is then timed
 (`kcurate.judge.timing_job`).
 """
 
@@ -53,32 +53,32 @@ from kcurate.records.pair import SideName
 
 
 @dataclass
-class Known:
+class ReferenceOutputs:
     """What is known of the reference's outputs in a slot.
 
-    `prints`: fingerprints. `sizes` and `hiding` (salt, key) of those with hidden copies. `exact`: those
-    that the reference itself hardly rounds. `peeked`: the parts at `places` of each side's own outputs;
-    `wide`: of those that stand in place of the reference's, where they do.
+    `sizes` and `hiding` (salt, key) of those with hidden copies. `hardly_rounded`: those that the reference
+    computes almost exactly. `peeked`: the parts at `places` of each side's own outputs; `wide_peeked`: the
+    same parts of the wider reference, where it took the reference's place.
     """
 
     trial: Trial
-    fingerprint: int
-    prints: Mapping[str, int] = field(default_factory=dict)
+    fingerprint_salt: int
+    fingerprints: Mapping[str, int] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
     hiding: dict[str, tuple[int, int]] = field(default_factory=dict)
-    exact: set[str] = field(default_factory=set)
+    hardly_rounded: set[str] = field(default_factory=set)
     places: tuple[Place, ...] = ()
     peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
-    wide: dict[Place, Blob] = field(default_factory=dict)
+    wide_peeked: dict[Place, Blob] = field(default_factory=dict)
 
     def bound(self, problem: Problem, name: str, *, strict: bool = True) -> tuple[Bound, float]:
         """How far an output may be off, and the norm of the whole difference.
 
-        `strict` False: as if the reference itself rounded as much as any.
+        `strict` False: the reference is taken to round as much as any correct kernel.
         """
         size = self.sizes[name]
         whole = Magnitudes(size.largest, size.rms)
-        exact = strict and name in self.exact
+        exact = strict and name in self.hardly_rounded
         return close_bound(problem, self.trial.sizes, name, whole, size.count, exact=exact)
 
 
@@ -86,11 +86,11 @@ class BenchRuns:
     """The runs of one case at its bench sizes."""
 
     def __init__(self, verification: Verification) -> None:
-        self.v = verification
+        self.verification = verification
         self._problem = verification.problem
         self._names = output_names(self._problem)
         self._reference, self._other = (verification.sides[side] for side in verification.order)
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, ReferenceOutputs] = {}
 
     def run_structured(self, size: BenchSize | None = None) -> None:
         """Run and compare the trials of a bench size (None: the headline) that are not timed.
@@ -98,40 +98,43 @@ class BenchRuns:
         Raises:
             Ruling: a side failed a trial.
         """
-        chosen = bench_trials(self._problem, self.v.seed, size)
+        chosen = bench_trials(self._problem, self.verification.seed, size)
         for trial in chosen:
             structured = trial.variation == "structured"
             self.verify(trial, hide_all=structured)
             if not structured:
                 self.forget()
         if chosen:
-            self.v.case.passed("bench_structured")
+            self.verification.case.passed("bench_structured")
 
     def forget(self) -> None:
         """Free everything that is on the devices."""
         slots = tuple(self.known)
-        on_both_sides(lambda side: self.v.sides[side].call(Forget(slots)))
+        on_both_sides(lambda side: self.verification.sides[side].call(Forget(slots)))
         self.known.clear()
 
     def verify(
         self, trial: Trial, *, hide_all: bool = False, bring: Iterable[str] = ()
     ) -> tuple[Mapping[SideName, RunReply], Outputs]:
         """Run a trial on both sides and compare; the replies, and the reference's outputs in `bring`."""
-        self.v.case.seeds.append(trial.seed)
-        self.v.make_inputs(trial)
-        known = self.known[trial.slot] = Known(trial, secrets.randbits(SALT_BITS))
-        reference, other = self.v.order
-        with self.v.lock.shared():
-            for side in self.v.order:
-                salts = self.v.salts(self._runs(trial, side))
-                self.v.sides[side].ask(Run(trial.slot, salts, known.fingerprint))
-            replies = self.v.answers(trial)
-            prints = {side: self._prints(trial, side, replies[side]) for side in self.v.order}
-            known.prints = prints[reference]
-            known.places = peeks.places(self._problem, trial)
+        self.verification.case.seeds.append(trial.seed)
+        self.verification.make_inputs(trial)
+        known = self.known[trial.slot] = ReferenceOutputs(trial, secrets.randbits(SALT_BITS))
+        reference, other = self.verification.order
+        with self.verification.lock.shared():
+            for side in self.verification.order:
+                salts = self.verification.salts(self._run_count(trial, side))
+                self.verification.sides[side].ask(Run(trial.slot, salts, known.fingerprint_salt))
+            replies = self.verification.answers(trial)
+            prints = {
+                side: self._checked_fingerprints(trial, side, replies[side])
+                for side in self.verification.order
+            }
+            known.fingerprints = prints[reference]
+            known.places = peeks.random_places(self._problem, trial)
             known.peeked = {
-                side: peeks.peek(self.v.sides[side], self._problem, trial, known.places)
-                for side in self.v.order
+                side: peeks.peek(self.verification.sides[side], self._problem, trial, known.places)
+                for side in self.verification.order
             }
             differing = [
                 name
@@ -143,18 +146,18 @@ class BenchRuns:
             self._use_wide(known, differing)
             if needed:
                 self._reference.call(Bring(trial.slot, tuple(needed)))
-        arrays = self._compare_both(known, differing, needed, set(bring)) if needed else {}
+        arrays = self._compare_differing(known, differing, needed, set(bring)) if needed else {}
         self._compare_peeked(known, differing)
-        for side in self.v.order:
+        for side in self.verification.order:
             self._check_repeats(trial, side, replies[side])
         return replies, arrays
 
-    def _runs(self, trial: Trial, side: SideName) -> int:
+    def _run_count(self, trial: Trial, side: SideName) -> int:
         """How many times a side runs: the reference once, as its repeats were compared at the test sizes."""
-        return 1 if side == self.v.reference else trial.runs
+        return 1 if side == self.verification.reference else trial.runs
 
-    def _compare_peeked(self, known: Known, differing: Sequence[str]) -> None:
-        """Hold what the driver copied against what our kernels said, which a side may have changed.
+    def _compare_peeked(self, known: ReferenceOutputs, differing: Sequence[str]) -> None:
+        """Check what the driver copied against what our kernels reported, which a side may have changed.
 
         Each part is held against the outputs that it was compared with, under the same bound: the wider
         reference's where those were used, since the plain ones may themselves be further off.
@@ -162,43 +165,50 @@ class BenchRuns:
         Raises:
             Ruling: `mismatch`.
         """
-        plain, got = (known.peeked[side] for side in self.v.order)
-        expected = [known.wide.get(place, part) for place, part in zip(known.places, plain, strict=True)]
-        compared = (name for name in differing if self._comparable(name))
+        plain, got = (known.peeked[side] for side in self.verification.order)
+        expected = [
+            known.wide_peeked.get(place, part) for place, part in zip(known.places, plain, strict=True)
+        ]
+        compared = (name for name in differing if self._comparable_on_device(name))
         loose = {name: known.bound(self._problem, name)[0] for name in compared}
         other = peeks.differing(self._problem, known.places, expected, got, loose)
         if other is not None:
             what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
-            raise Ruling(Outcome.MISMATCH, text, side=self.v.order[1])
+            raise Ruling(Outcome.MISMATCH, text, side=self.verification.order[1])
 
-    def _prints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
+    def _checked_fingerprints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
         """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
-        self.v.check_integrity(trial, side, reply)
-        with self.v.sides[side].untrusted_answer():
-            if len(reply.body.prints) != self._runs(trial, side):
+        self.verification.check_integrity(trial, side, reply)
+        with self.verification.sides[side].untrusted_answer():
+            if len(reply.body.prints) != self._run_count(trial, side):
                 raise ValueError("another number of runs")
-            return dict(zip(self.v.checked[side].by_fingerprint, reply.body.prints[0], strict=True))
+            return dict(
+                zip(self.verification.checked[side].by_fingerprint, reply.body.prints[0], strict=True)
+            )
 
     def _check_repeats(self, trial: Trial, side: SideName, reply: RunReply) -> None:
         """Raise a ruling unless all runs agree with the first."""
-        with self.v.sides[side].untrusted_answer():
-            found = list(zip(self.v.checked[side].by_fingerprint, *reply.body.prints, strict=True))
+        with self.verification.sides[side].untrusted_answer():
+            found = list(zip(self.verification.checked[side].by_fingerprint, *reply.body.prints, strict=True))
         for name, *prints in found:
             if len(set(prints)) != 1:
-                raise self.v.nondeterministic(trial, side, name)
+                raise self.verification.nondeterministic(trial, side, name)
         if reply.body.drifted:
-            raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
-        whole = with_companions(self._problem, self.v.checked[side].read_back)
+            raise self.verification.nondeterministic(trial, side, reply.body.drifted[0])
+        whole = with_companions(self._problem, self.verification.checked[side].read_back)
         if whole:
             one, *rest = (
-                self.v.outputs(trial, side, reply, run, whole) for run in range(self._runs(trial, side))
+                self.verification.outputs(trial, side, reply, run, whole)
+                for run in range(self._run_count(trial, side))
             )
             for again in rest:
-                self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].read_back)
+                self.verification.agree_with_itself(
+                    trial, side, one, again, self.verification.checked[side].read_back
+                )
 
-    def _compare_both(
-        self, known: Known, differing: Sequence[str], needed: Sequence[str], bring: set[str]
+    def _compare_differing(
+        self, known: ReferenceOutputs, differing: Sequence[str], needed: Sequence[str], bring: set[str]
     ) -> Outputs:
         """Compare the outputs whose fingerprints differ; the reference's outputs named in `bring`."""
         trial, slot = known.trial, known.trial.slot
@@ -208,21 +218,21 @@ class BenchRuns:
         with self._reference.untrusted_answer():
             if any(blobs[n].size != logical_bytes(self._problem.buffers[n], trial.sizes) for n in needed):
                 raise ValueError("an output of another size")
-        close = [name for name in differing if self._comparable(name)]
+        close = [name for name in differing if self._comparable_on_device(name)]
         wrong = [name for name in differing if name not in close]
         if close:
             hiding = {name: known.hiding[name] for name in close}
             self._other.call(Expect(slot, hiding), {name: blobs[name] for name in close})
-            with self.v.lock.shared():
-                wrong += self._wrong(known, self._other, slot, close)
+            with self.verification.lock.shared():
+                wrong += self._beyond_bounds(known, self._other, slot, close)
         if wrong or bring:
-            arrays = self._shown(known, blobs, needed)
+            arrays = self._decrypted(known, blobs, needed)
             if wrong:
-                self._decide(known, wrong, arrays)
+                self._compare_on_host(known, wrong, arrays)
             return {name: arrays[name] for name in with_companions(self._problem, list(bring))}
         return {}
 
-    def _hide(self, known: Known, names: Sequence[str]) -> None:
+    def _hide(self, known: ReferenceOutputs, names: Sequence[str]) -> None:
         """Keep hidden copies of outputs of the reference's last run."""
         if names:
             hiding = {name: (secrets.randbits(64), secrets.randbits(64)) for name in names}
@@ -232,50 +242,54 @@ class BenchRuns:
                 if not all(math.isfinite(one.largest) and math.isfinite(one.rms) for one in answer.sizes):
                     raise ValueError("a size that is no number")
                 known.sizes |= dict(zip(names, answer.sizes, strict=True))
-        if self.v.exact(known.trial):
-            known.exact |= set(names)
+        if self.verification.exact(known.trial):
+            known.hardly_rounded |= set(names)
 
-    def _use_wide(self, known: Known, differing: Sequence[str]) -> None:
-        """Put the wider reference's outputs in place of those whose own rounding is worth knowing."""
-        wide, trial = self.v.wide, known.trial
+    def _use_wide(self, known: ReferenceOutputs, differing: Sequence[str]) -> None:
+        """Put the wider reference's outputs in place of those whose rounding error matters."""
+        wide, trial = self.verification.wide, known.trial
         if wide is None or not wide.wanted(trial.sizes):
             return
         names = [name for name in accumulated(self._problem, trial.sizes) if name in differing]
         if not names:
             return
         with disturbing(WIDE):
-            self._reference.call(Run(trial.slot, self.v.salts(1), known.fingerprint, "wide"))
+            self._reference.call(Run(trial.slot, self.verification.salts(1), known.fingerprint_salt, "wide"))
             lenient = wide.lenient(trial.sizes)
             bounds = {name: known.bound(lenient, name, strict=False) for name in names}
-            strange = self._outside(known, self._reference, trial.slot, bounds)
+            strange = self._beyond(known, self._reference, trial.slot, bounds)
             if wide.accept(not strange):
                 self._hide(known, names)
-                known.exact |= set(names)
+                known.hardly_rounded |= set(names)
                 places = [place for place in known.places if place.name in names]
                 parts = peeks.peek(self._reference, self._problem, trial, places)
-                known.wide = dict(zip(places, parts, strict=True))
+                known.wide_peeked = dict(zip(places, parts, strict=True))
 
-    def _wrong(self, known: Known, proxy: SideProxy, slot: str, names: Sequence[str]) -> list[str]:
+    def _beyond_bounds(
+        self, known: ReferenceOutputs, proxy: SideProxy, slot: str, names: Sequence[str]
+    ) -> list[str]:
         """The outputs of a slot's last run that are too far from the hidden copies of the known ones."""
         bounds = {name: known.bound(self._problem, name) for name in names}
-        return self._outside(known, proxy, slot, bounds)
+        return self._beyond(known, proxy, slot, bounds)
 
-    def _outside(
-        self, known: Known, proxy: SideProxy, slot: str, bounds: Mapping[str, tuple[Bound, float]]
+    def _beyond(
+        self, known: ReferenceOutputs, proxy: SideProxy, slot: str, bounds: Mapping[str, tuple[Bound, float]]
     ) -> list[str]:
-        """As `_wrong`, with other bounds."""
+        """As `_beyond_bounds`, with other bounds."""
         close = tuple(Close(name, bound) for name, (bound, _) in bounds.items())
         answer = proxy.call(Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
             pairs = list(zip(bounds.items(), answer.close, strict=True))
         return [name for (name, (_, norm)), found in pairs if not found.within(norm)]
 
-    def _comparable(self, name: str) -> bool:
+    def _comparable_on_device(self, name: str) -> bool:
         """Whether a device can compare an output element by element."""
         buffer = self._problem.buffers[name]
         return is_float(buffer.dtype) and not unordered(buffer)
 
-    def _shown(self, known: Known, blobs: Mapping[str, Blob], names: Sequence[str]) -> dict[str, Any]:
+    def _decrypted(
+        self, known: ReferenceOutputs, blobs: Mapping[str, Blob], names: Sequence[str]
+    ) -> dict[str, Any]:
         """The reference's outputs from hidden copies."""
         with self._reference.untrusted_answer():
             plain = {
@@ -283,7 +297,7 @@ class BenchRuns:
             }
             return arrays_of(self._problem, plain, known.trial.sizes, None, names)
 
-    def _decide(self, known: Known, names: Sequence[str], expected: Outputs) -> None:
+    def _compare_on_host(self, known: ReferenceOutputs, names: Sequence[str], expected: Outputs) -> None:
         """Compare outputs of the other side's last run on the host.
 
         Raises:
@@ -292,48 +306,52 @@ class BenchRuns:
         trial = known.trial
         members = with_companions(self._problem, names)
         limit = outputs_bytes(self._problem, trial.sizes, members)
-        with self.v.lock.shared():
+        with self.verification.lock.shared():
             self._other.ask(ReadOutputs(trial.slot, tuple(members)))
             blobs = self._other.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._other.untrusted_answer():
             got = arrays_of(self._problem, blobs, trial.sizes, None, members)
         for name in names:
-            found = differs(self._problem, trial.sizes, name, expected, got, exact=name in known.exact)
+            found = differs(
+                self._problem, trial.sizes, name, expected, got, exact=name in known.hardly_rounded
+            )
             if found is not None:
-                raise Ruling(Outcome.MISMATCH, f"{name}: {found} ({trial.text})", side=self.v.order[1])
+                raise Ruling(
+                    Outcome.MISMATCH, f"{name}: {found} ({trial.text})", side=self.verification.order[1]
+                )
 
     def spoiled(self, trial: Trial, change: str) -> Spoiling | None:
-        """What the reference makes of spoiled inputs, beside what it makes of the trial's own (`Spoil`)."""
+        """Whether the reference's outputs on spoiled inputs would pass for those on the trial's own."""
         with disturbing(CHANGED_INPUTS):
-            known = self.known.get(trial.slot) or self._plain(trial)
+            known = self.known.get(trial.slot) or self._run_reference_alone(trial)
             slot = f"{trial.slot}-{change}"
             spoiled = replace(trial, slot=slot, variation=f"{trial.variation}/{change}")
-            prints = self._once(spoiled, known.fingerprint)
-            changed = [n for n in self._names if n not in prints or prints[n] != known.prints.get(n)]
-            close = [name for name in changed if self._comparable(name)]
+            prints = self._reference_fingerprints(spoiled, known.fingerprint_salt)
+            changed = [n for n in self._names if n not in prints or prints[n] != known.fingerprints.get(n)]
+            close = [name for name in changed if self._comparable_on_device(name)]
             accepted = len(close) == len(changed)
             if accepted and close:
-                with self.v.lock.shared():
-                    accepted = not self._wrong(known, self._reference, slot, close)
+                with self.verification.lock.shared():
+                    accepted = not self._beyond_bounds(known, self._reference, slot, close)
             self._reference.call(Forget((slot,)))
         return Spoiling(accepted, any(is_float(self._problem.buffers[name].dtype) for name in changed))
 
-    def _plain(self, trial: Trial) -> Known:
+    def _run_reference_alone(self, trial: Trial) -> ReferenceOutputs:
         """Run the reference alone on a trial's inputs, and keep its outputs."""
-        known = self.known[trial.slot] = Known(trial, secrets.randbits(SALT_BITS))
-        known.prints = self._once(trial, known.fingerprint)
-        with self.v.lock.shared():
+        known = self.known[trial.slot] = ReferenceOutputs(trial, secrets.randbits(SALT_BITS))
+        known.fingerprints = self._reference_fingerprints(trial, known.fingerprint_salt)
+        with self.verification.lock.shared():
             self._hide(known, self._names)
         return known
 
-    def _once(self, trial: Trial, fingerprint: int) -> dict[str, int]:
+    def _reference_fingerprints(self, trial: Trial, salt: int) -> dict[str, int]:
         """Run the reference once; the fingerprints of its outputs."""
-        if trial.seed not in self.v.case.seeds:
-            self.v.case.seeds.append(trial.seed)
+        if trial.seed not in self.verification.case.seeds:
+            self.verification.case.seeds.append(trial.seed)
         self._reference.ask(trial.request)
         self._reference.wait_for_inputs()
-        with self.v.lock.shared():
-            reply = self._reference.call(Run(trial.slot, self.v.salts(1), fingerprint))
-        names = self.v.checked[self.v.reference].by_fingerprint
+        with self.verification.lock.shared():
+            reply = self._reference.call(Run(trial.slot, self.verification.salts(1), salt))
+        names = self.verification.checked[self.verification.reference].by_fingerprint
         with self._reference.untrusted_answer():
             return dict(zip(names, reply.body.prints[0], strict=True))

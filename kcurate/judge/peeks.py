@@ -1,4 +1,4 @@
-"""Random parts of outputs, copied to the host by the driver.
+"""Random samples of outputs, copied to the host by the driver.
 
 Our kernels make fingerprints and comparisons in the memory of the side that they check, where a hostile side
 might change them. What the driver copies it cannot change. Not covered: timed runs, each of which returns one
@@ -23,58 +23,58 @@ from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.outputs import output_names, shape
 from kcurate.records import Problem
 
-# Of each output so many parts of so many elements.
+# Parts sampled of each output, and elements of each part.
 PARTS, ELEMENTS = 8, 64
 
 
-def places(problem: Problem, trial: Trial) -> tuple[Place, ...]:
-    """Random parts of the outputs of which every element counts, at its place."""
-    found = []
+def random_places(problem: Problem, trial: Trial) -> tuple[Place, ...]:
+    """Random parts of the outputs that are compared in full and in order."""
+    picked = []
     for name in output_names(problem):
         buffer, rule = problem.buffers[name], problem.buffers[name].tolerance
         size = math.prod(shape(buffer, trial.sizes))
         if size and (rule is None or (rule.order == "exact" and rule.valid is None)):
             count = min(ELEMENTS, size)
-            found += [Place(name, secrets.randbelow(size - count + 1), count) for _ in range(PARTS)]
-    return tuple(found)
+            picked += [Place(name, secrets.randbelow(size - count + 1), count) for _ in range(PARTS)]
+    return tuple(picked)
 
 
-def peek(proxy: SideProxy, problem: Problem, trial: Trial, where: Sequence[Place]) -> tuple[Blob, ...]:
+def peek(proxy: SideProxy, problem: Problem, trial: Trial, places: Sequence[Place]) -> tuple[Blob, ...]:
     """The bytes of these parts of a side's last run.
 
     Raises:
         Ruling: the worker failed, or sent anything else.
     """
-    if not where:
+    if not places:
         return ()
-    proxy.ask(Peek(trial.slot, tuple(where)))
+    proxy.ask(Peek(trial.slot, tuple(places)))
     blobs = proxy.answer(REPLY_SLACK_BYTES).blobs
     with proxy.untrusted_answer():
-        found = tuple(blobs[str(number)] for number in range(len(where)))
-        kinds = (numpy_dtype(problem.buffers[place.name].dtype) for place in where)
-        wanted = [place.count * kind.itemsize for place, kind in zip(where, kinds, strict=True)]
-        if [blob.size for blob in found] != wanted:
-            raise ValueError("parts of another size")
-    return found
+        blobs_in_order = tuple(blobs[str(number)] for number in range(len(places)))
+        kinds = (numpy_dtype(problem.buffers[place.name].dtype) for place in places)
+        wanted = [place.count * kind.itemsize for place, kind in zip(places, kinds, strict=True)]
+        if [blob.size for blob in blobs_in_order] != wanted:
+            raise ValueError("a part has the wrong size")
+    return blobs_in_order
 
 
 def differing(
     problem: Problem,
-    where: Sequence[Place],
-    plain: Sequence[Blob],
+    places: Sequence[Place],
+    expected: Sequence[Blob],
     got: Sequence[Blob],
-    loose: Mapping[str, Bound],
+    bounds: Mapping[str, Bound],
 ) -> Place | None:
-    """The first part in which two sides differ; outputs in `loose` may, within their bound."""
-    for place, one, other in zip(where, plain, got, strict=True):
-        if np.array_equal(one, other):
+    """The first part where the sides differ by more than `bounds` allows; without a bound, in any bit."""
+    for place, want, have in zip(places, expected, got, strict=True):
+        if np.array_equal(want, have):
             continue
-        if place.name not in loose:
+        if place.name not in bounds:
             return place
         kind = numpy_dtype(problem.buffers[place.name].dtype)
-        wanted, seen = (widened(blob.view(kind)) for blob in (one, other))
+        wanted, seen = (widened(blob.view(kind)) for blob in (want, have))
         with np.errstate(invalid="ignore"):
-            near = np.abs(seen - wanted) <= loose[place.name].of(np.abs(wanted))
+            near = np.abs(seen - wanted) <= bounds[place.name].of(np.abs(wanted))
         if not (near | (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))).all():
             return place
     return None

@@ -24,8 +24,8 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
     Raises:
         Ruling: a side failed a trial.
     """
-    case, problem, checked = runs.v.case, runs.v.problem, runs.v.checked
-    chosen = timed_trials(problem, runs.v.seed, size)
+    case, problem, checked = runs.verification.case, runs.verification.problem, runs.verification.checked
+    chosen = timed_trials(problem, runs.verification.seed, size)
     sums: dict[SideName, list[int]] = {side: [] for side in SIDES}
     expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
     peeked: dict[SideName, list[tuple[Peeked, ...]]] = {side: [] for side in SIDES}
@@ -47,7 +47,7 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
             close = ((name, known.bound(problem, name)) for name in checked[side].by_element)
             expected[side].append(tuple(Expected(Close(name, bound), norm) for name, (bound, norm) in close))
             if not checked[side].by_element:
-                runs.v.sides[side].call(Forget((trial.slot,), inputs=False))
+                runs.verification.sides[side].call(Forget((trial.slot,), inputs=False))
     case.passed("bench_outputs")
 
     def agree(slot: int, side: SideName, blobs: Mapping[str, Blob]) -> str | None:
@@ -60,8 +60,8 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
     moved = sum(size_bytes for role, size_bytes in bytes_by_role.items() if role != "scratch")
     return TimingJob(
         slots=tuple(trial.slot for trial in chosen),
-        seed=runs.v.seed,
-        fingerprints=tuple(runs.known[trial.slot].fingerprint for trial in chosen),
+        seed=runs.verification.seed,
+        fingerprints=tuple(runs.known[trial.slot].fingerprint_salt for trial in chosen),
         written_bytes=bytes_by_role.get("out", 0),
         all_bytes=moved + bytes_by_role.get("inout", 0),
         by_fingerprint={side: checked[side].by_fingerprint for side in SIDES},
