@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py shards OUT N TREE...     N files of real trees, identifiers renamed, as shards
     python benchmarks/scale.py measure SHARDS ROWS.jsonl  one line: seconds, peak memory, rows a second
+    python benchmarks/scale.py plan --gpus 100 --gpu-hour 2   hours and dollars of a corpus (docs/scale.md)
 
 A shard has 1,000 rows; a copy of a tree has identifiers of its own, so copies are neither equal nor near
 duplicates. Nothing of a tree belongs into the repository.
@@ -21,8 +22,9 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+MEASURED = Path(__file__).parents[1] / "docs/data/cpu/extract-shards.jsonl"
 SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"}
 ROWS = 1000
 IDENTIFIER = re.compile(rb"\b[A-Za-z_]\w{2,}\b")
@@ -155,6 +157,53 @@ def measure(shards: Path, out: Path, jobs: int) -> None:
     shutil.rmtree(workspace)
 
 
+class Step(NamedTuple):
+    """A step of the plan: units that it has of each unit of the step before, seconds that one unit takes."""
+
+    what: str
+    share: float
+    core_s: float = 0.0
+    gpu_s: float = 0.0
+
+
+def steps() -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """What becomes of a file, and of a minted problem; docs/scale.md says where each figure is from."""
+    rows = [json.loads(line) for line in MEASURED.read_text().splitlines()]
+    most = max(rows, key=lambda row: int(row["rows"]))
+    kernels = sum(most["counts"]["kernels"].values()) / most["rows"]
+    of_files = (
+        Step("extract files", 1, most["ms_a_row_cpu"] / 1000),
+        Step("compile kernels", kernels, 0.22),
+        Step("draft problems", 0.86, 177 / 42),
+        Step("judge slow sides by rule", 8 / 64 * 1500 / 557, gpu_s=1 / 1.3),
+    )
+    return of_files, (
+        Step("mint problems", 1, 43 * 32 / 700),
+        Step("judge answers", 5163 / 3215, gpu_s=2 / 5.0),
+    )
+
+
+def plan(count: int, gpus: int, cores: int, gpu_hour: float, core_hour: float) -> str:
+    """A table: core and GPU hours of `count` files and as many minted problems, wall hours, dollars."""
+    lines = ["| step | units | a unit | core hours | GPU hours | hours | dollars |", "|---|" + "---:|" * 6]
+    total = [0.0] * 4
+    for chain in steps():
+        units = float(count)
+        for step in chain:
+            units *= step.share
+            core_h, gpu_h = units * step.core_s / 3600, units * step.gpu_s / 3600
+            costs = [core_h, gpu_h, core_h / cores + gpu_h / gpus, core_h * core_hour + gpu_h * gpu_hour]
+            total = [sum(pair) for pair in zip(total, costs, strict=True)]
+            unit = f"{step.gpu_s:.2g} GPU s" if step.gpu_s else f"{step.core_s:.2g} core s"
+            lines.append(f"| {step.what} | {units:,.0f} | {unit} | " + _costs(costs))
+    return "\n".join([*lines, "| together | | | " + _costs(total)])
+
+
+def _costs(costs: list[float]) -> str:
+    core_h, gpu_h, wall_h, dollars = costs
+    return f"{core_h:,.0f} | {gpu_h:,.0f} | {wall_h:.2f} | {dollars:,.0f} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -168,11 +217,19 @@ def main() -> None:
     measuring.add_argument("shards", type=Path)
     measuring.add_argument("out", type=Path)
     measuring.add_argument("--jobs", type=int, default=2)
+    planning = commands.add_parser("plan")
+    planning.add_argument("--count", type=int, default=10_000_000)
+    planning.add_argument("--gpus", type=int, default=1000)
+    planning.add_argument("--cores", type=int, default=16_000)
+    planning.add_argument("--gpu-hour", type=float, default=3.0, help="dollars")
+    planning.add_argument("--core-hour", type=float, default=0.04, help="dollars")
     given = parser.parse_args()
     if given.command == "shards":
         make(given.out, given.count, given.trees)
-    else:
+    elif given.command == "measure":
         measure(given.shards, given.out, given.jobs)
+    else:
+        print(plan(given.count, given.gpus, given.cores, given.gpu_hour, given.core_hour))
 
 
 if __name__ == "__main__":

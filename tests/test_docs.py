@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks import scale
 from kcurate import __version__
 from tools.site_hooks import on_page_markdown
 
@@ -129,3 +131,23 @@ def test_the_changelog_and_the_citation_name_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert released[0] == (__version__, citation["date-released"].isoformat())
     assert citation["version"] == __version__
+
+
+def test_the_plan_of_scale_is_computed_from_the_rates() -> None:
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    table = scale.plan(count=10_000_000, gpus=1000, cores=16_000, gpu_hour=3.0, core_hour=0.04)
+    assert f"plan -->\n\n{table}\n\n" in page
+    most = max(json.loads(line)["rows"] for line in scale.MEASURED.read_text().splitlines())
+    assert f"| now | {most:,} |" in page, "the rate of the first step stands in the table of costs"
+
+
+def test_a_plan_of_half_the_price_and_twice_the_cores() -> None:
+    def last(**given: float) -> list[float]:
+        values = {"count": 1000, "gpus": 10, "cores": 100, "gpu_hour": 2.0, "core_hour": 0.1, **given}
+        row = scale.plan(**values).splitlines()[-1]  # type: ignore[arg-type]
+        return [float(cell.replace(",", "")) for cell in row.split("|")[4:8]]
+
+    many = last(count=10**9)
+    assert last(count=10**9, gpu_hour=1.0, core_hour=0.05)[3] == pytest.approx(many[3] / 2, rel=1e-4)
+    assert last(count=10**9, gpus=20, cores=200)[2] == pytest.approx(many[2] / 2, rel=1e-4)
+    assert last(count=2 * 10**9)[:2] == pytest.approx([2 * cost for cost in many[:2]], rel=1e-4)

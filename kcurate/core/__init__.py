@@ -2,6 +2,7 @@
 
 | module | what |
 |---|---|
+| `cluster` | connects to a Ray cluster, and a pool whose workers are on its nodes |
 | `codec` | records to plain JSON data and back |
 | `compile_cache` | what compilers made, in files that all runs share |
 | `config` | the settings file `kcurate.toml` and the names of the variables |

@@ -33,6 +33,40 @@ _LEGAL = re.compile(
     r"|public domain|non-?commercial|prohibited",
     re.IGNORECASE,
 )
+# One of these is in whatever the pattern above or below finds: a word is found much quicker than a pattern.
+_LEGAL_WORDS = (
+    "copyright",
+    "(c)",
+    "©",
+    "licen",
+    "rights",
+    "spdx-",
+    "gpl",
+    "permission",
+    "redistribut",
+    "confidential",
+    "proprietary",
+    "public domain",
+    "commercial",
+    "prohibited",
+)
+_RESTRICTING_WORDS = (
+    "commercial",
+    "only",
+    "solely",
+    "confidential",
+    "proprietary",
+    "secret",
+    "prohibited",
+    "patent",
+    "not",
+    "without",
+    "user",
+    "eula",
+    "agreement",
+    "intellectual",
+    "unlicensed",
+)
 _TAG = re.compile(r"SPDX-License-Identifier:[ \t]*([^\n]*)")
 _HOLDER = re.compile(
     r"SPDX-FileCopyrightText:|\bcopyright\b.*(?:\d{4}|\(c\)|©)|(?:\(c\)|©)\s*(?:copyright|\d{4})",
@@ -128,7 +162,7 @@ def of_source(text: str, where: str) -> Notices:
         blocks = iter([(1, text[:MAX_CHARACTERS])])
     else:
         blocks = _blocks(text, _C_COMMENTS)
-    return _notices([block for block in blocks if _LEGAL.search(block[1])], where, 0.0)
+    return _notices([block for block in blocks if _legal(block[1])], where, 0.0)
 
 
 def of_licence_file(text: str, where: str) -> Notices:
@@ -139,11 +173,19 @@ def of_licence_file(text: str, where: str) -> Notices:
     return notices
 
 
+def _legal(text: str) -> bool:
+    return _any_of(_LEGAL_WORDS, text) and _LEGAL.search(text) is not None
+
+
+def _any_of(words: Iterable[str], text: str) -> bool:
+    return any(map(text.lower().__contains__, words))
+
+
 def _blocks(text: str, comments: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     """Adjacent comments together, without comment marks, and the line of each."""
     line, at = 1, 0
     for match in comments.finditer(text):
-        if _LEGAL.search(match.group()):
+        if _legal(match.group()):
             line, at = line + text.count("\n", at, match.start()), match.start()
             yield line, "\n".join(_FRAME.sub("", row) for row in match.group()[:MAX_CHARACTERS].split("\n"))
 
@@ -226,6 +268,8 @@ def _first(rest: list[tuple[int, str]], where: str, patterns: Iterable[re.Patter
     """The first line with any of the patterns."""
     for pattern in patterns:
         for first, left in rest:
+            if pattern is _RESTRICTED and not _any_of(_RESTRICTING_WORDS, left):
+                continue
             if match := pattern.search(left):
                 before = left.rfind("\n", 0, match.start()) + 1
                 row = left[before:].split("\n", 1)[0]

@@ -76,6 +76,15 @@ PackOption = Annotated[
 ]
 RAY = Option("A Ray cluster that judges instead of this machine.", metavar="ADDRESS", default=None)
 RayOption = Annotated[str | None, RAY]
+RayWorkersOption = Annotated[
+    str | None,
+    Option(
+        "A Ray cluster whose cores work instead of this machine's; all its nodes share the folders.",
+        "--ray",
+        "ADDRESS",
+        default=None,
+    ),
+]
 JsonOption = Annotated[bool, Option("Print one JSON object and nothing else.")]
 Backend = Literal["auto", "cuda", "emulator"]
 BackendOption = Annotated[

@@ -17,6 +17,7 @@ from kcurate.core.options import (
     MaxTokensOption,
     Option,
     PriceOption,
+    RayWorkersOption,
     TimeoutOption,
     WorkspaceOption,
 )
@@ -60,3 +61,9 @@ class DraftConfig:
     timeout_s: TimeoutOption = None
     gpu: GpuOption = "auto"
     jobs: JobsOption = 1
+    ray: RayWorkersOption = None
+
+    @property
+    def local(self) -> bool:
+        """Whether this process drafts, without workers."""
+        return self.jobs == 1 and self.ray is None

@@ -15,9 +15,10 @@ from functools import cache, partial
 from pathlib import Path
 
 from kcurate.core import progress, store, time_limits
+from kcurate.core.cluster import workers
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
-from kcurate.core.worker_pool import Failure, Pool
+from kcurate.core.worker_pool import Failure
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.draft import run_results
@@ -189,14 +190,15 @@ def _all(
     judge: AdmittingJudge,
     captures: Captures,
 ) -> Iterator[tuple[Path, _Drafted]]:
-    """Every kernel with its draft, in order; in this process if `jobs` is 1, else in so many workers."""
-    if config.jobs == 1 or len(paths) < 2:
+    """Every kernel with its draft, in order; in this process if `jobs` is 1, else in workers."""
+    if config.local or (config.ray is None and len(paths) < 2):
         yield from ((path, _draft(path, config, places, judge, captures)) for path in paths)
         return
     tasks = [_Task(path, config, places) for path in paths]
     early: dict[int, _Drafted] = {}
     following = 0
-    with Pool(min(config.jobs or len(paths), len(paths)), (__name__,)) as pool:
+    jobs = min(config.jobs or len(paths), len(paths))
+    with workers(jobs, (__name__,), ray=config.ray) as pool:
         results = pool.run(
             _in_worker, tasks, timeout_s=time_limits.STAGE_TASK_S, cpu_s=time_limits.DRAFT_CPU_S
         )
@@ -247,7 +249,7 @@ def _draft(
         raise
     except Exception as error:  # noqa: BLE001 - raised after the summary of all
         what = f"{type(error).__name__}: {error}"
-        known = error if isinstance(error, KcurateError) or config.jobs == 1 else RuntimeError(what)
+        known = error if isinstance(error, KcurateError) or config.local else RuntimeError(what)
         return _Drafted(name, Settled("failed", "", what), kernel, known)
 
 

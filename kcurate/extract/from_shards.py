@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from kcurate import __version__
 from kcurate.core import codec, progress, store, time_limits
+from kcurate.core.cluster import workers
 from kcurate.core.json_text import shown
 from kcurate.core.licence_texts import canonical, joint
 from kcurate.core.notes import Note, silent
@@ -94,7 +96,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         tally = Tally(record)
         tally.begin()
         groups = _group_count(shards)
-        with Pool(config.jobs, (*PRELOAD, __name__)) as pool:
+        with workers(config.jobs, (*PRELOAD, __name__), ray=config.ray) as pool:
             reports = _read_shards(config, shards, folder, groups, pool)
             tally.add(_shard_part(shards, reports))
             if all(report.refused for report in reports):
@@ -143,7 +145,7 @@ def _check(config: ExtractConfig) -> None:
 
 def _state(config: ExtractConfig, shards: Sequence[Shard], compiler: str | None) -> Path:
     """The folder of what is known so far: another for other shards or settings."""
-    settings = replace(config, workspace=Path(), jobs=1)
+    settings = replace(config, workspace=Path(), jobs=1, ray=None)
     key = store.content_id(repr((settings, tuple(shards), compiler, __version__)))
     return config.workspace.absolute() / "shards" / key
 
@@ -202,8 +204,9 @@ def read_rows(task: GroupTask) -> None:
 
 
 def _read_group(task: GroupTask, pool: Pool) -> PartReport:
-    trees = task.folder / "trees" / str(task.group)
-    shutil.rmtree(trees, ignore_errors=True)
+    # A folder of its own: a worker that lost its node may still be busy with this group.
+    (scratch := task.folder / "trees").mkdir(parents=True, exist_ok=True)
+    trees = Path(tempfile.mkdtemp(prefix=f"{task.group}-", dir=scratch))
     copies = read_copies(task.folder, task.group)
     stored = read_group(task.folder, task.chunks, task.group)
     by_repository: dict[str, list[Stored]] = {}

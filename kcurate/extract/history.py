@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from kcurate.core import progress, store, time_limits
+from kcurate.core.cluster import workers
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.core.worker_pool import Failure, Pool
@@ -87,7 +88,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         if not opened:
             raise errors[0]
         record.begin(config, paths=[path.resolve() for path in config.paths])
-        with Pool(config.jobs, PRELOAD) as pool:
+        with workers(config.jobs, PRELOAD, ray=config.ray) as pool:
             for repository, commits in opened.values():
                 _History(config, repository, record, compiler, counts).read(commits, pool)
         return record.finish({kind: dict(sorted(inside.items())) for kind, inside in counts.items()})

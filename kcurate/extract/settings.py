@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, JobsOption, LicenceOption, Option, PackOption, WorkspaceOption
+from kcurate.core.options import (
+    Argument,
+    JobsOption,
+    LicenceOption,
+    Option,
+    PackOption,
+    RayWorkersOption,
+    WorkspaceOption,
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class ExtractConfig:
         ),
     ] = "auto"
     jobs: JobsOption = 1
+    ray: RayWorkersOption = None
     include: Annotated[
         tuple[str, ...], Option("Only matching files; may be repeated.", "--include --path", "GLOB")
     ] = ()

@@ -214,11 +214,14 @@ def _parquet_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> It
 
 def _too_large(columns: Iterable[Any]) -> dict[int, int]:
     """The rows with a value beyond the size of a file, and its bytes: it is not copied out of Arrow."""
+    large = [column for column in columns if column.nbytes > MAX_FILE_BYTES]
+    if not large:
+        return {}
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute as pc  # its functions import pandas, which takes half a second
 
     sizes: dict[int, int] = {}
-    for column in columns:
+    for column in large:
         if isinstance(column, pa.BinaryArray | pa.LargeBinaryArray | pa.StringArray | pa.LargeStringArray):
             lengths = pc.binary_length(column)
             for at in pc.indices_nonzero(pc.greater(lengths, MAX_FILE_BYTES)).to_pylist():

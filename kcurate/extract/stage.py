@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcurate.core import progress, time_limits
+from kcurate.core.cluster import workers
 from kcurate.core.json_text import shown
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
@@ -73,7 +74,7 @@ def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernel
             record.note(line)
         tally = Tally(record)
         begun = False
-        with Pool(config.jobs, PRELOAD) as pool:
+        with workers(config.jobs, PRELOAD, ray=config.ray) as pool:
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
             for files in trees:

@@ -12,6 +12,7 @@ from kcurate.core.options import (
     Option,
     PackOption,
     PriceOption,
+    RayWorkersOption,
     TimeoutOption,
     WorkspaceOption,
 )
@@ -51,6 +52,7 @@ class MintConfig:
         ),
     ] = None
     jobs: JobsOption = 0
+    ray: RayWorkersOption = None
     pack: PackOption = False
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import get_args
 
 from kcurate.core import progress, store
+from kcurate.core.cluster import workers
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, ordered, recorded
-from kcurate.core.worker_pool import Failure, Pool
+from kcurate.core.worker_pool import Failure
 from kcurate.core.workspace import Workspace
 from kcurate.errors import OptionError
 from kcurate.mint.admission import Admission, Minted, Minting, admit
@@ -52,7 +53,9 @@ def run(config: MintConfig, *, note: Note = silent, written: set[str] | None = N
         record.begin(config)
         book = _Book(workspace, _setting(config, operators, types), set() if written is None else written)
         with (
-            Pool(config.jobs, ("kcurate.mint.admission",), serves=ADMITTED_BY_A_WORKER) as pool,
+            workers(
+                config.jobs, ("kcurate.mint.admission",), ray=config.ray, serves=ADMITTED_BY_A_WORKER
+            ) as pool,
             progress.bar(STAGE, config.count, "problem") as bar,
         ):
             while missing := config.count - book.admitted:

@@ -22,6 +22,7 @@ ALIKE = frozenset(
         "max_tokens",
         "price",
         "private",
+        "ray",
         "reward",
         "rounds",
         "row",

@@ -53,3 +53,11 @@ def test_blanking_moves_nothing(pieces: list[str]) -> None:
 )
 def test_characters_become_numbers_of_equal_length(source: str, meant: str) -> None:
     assert numbered(source.encode()).decode() == meant
+
+
+@given(st.lists(st.sampled_from([" ", "\t", "\r", "\n", "a", "b c"])).map("".join))
+def test_trailing_blanks_move_behind_the_line_end(text: str) -> None:
+    *lines, last = text.encode().split(b"\n")
+    kept = [line.rstrip(b" \t\r") for line in lines]
+    moved = [bare + b"\n" + b" " * (len(line) - len(bare)) for bare, line in zip(kept, lines, strict=True)]
+    assert parseable(text.encode()) == b"".join(moved) + last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from kcurate.cuda_source.preprocess.expansion import without_macros
 from kcurate.cuda_source.semantics.code_index import Code
-from kcurate.cuda_source.text.tokens import DIRECTIVE, comment_or_literal, tokens
+from kcurate.cuda_source.text.tokens import DIRECTIVE, comment_or_literal, directives, tokens
 
 
 @pytest.mark.parametrize(
@@ -80,3 +81,15 @@ def test_a_sign_of_several_characters_survives_the_expansion_of_a_macro() -> Non
     code = Code(b"#define ADD(x, n) x += n;\nvoid f(int a) { int b = 0; ADD(b, 2) }\n")
     (function,) = code.functions
     assert [setting.how for setting in code.in_function("b", function)] == ["=", "+="]
+
+
+@given(st.lists(st.sampled_from(["#", " ", "\t", "\n", "\\", "\\\n", "\r\n", "a", "#define"])).map("".join))
+def test_directives_are_those_that_the_pattern_finds(text: str) -> None:
+    found = [match.span() for match in directives(text.encode())]
+    assert found == [match.span() for match in DIRECTIVE.finditer(text.encode())]
+
+
+def test_a_long_line_of_signs_takes_linear_time() -> None:
+    begun = time.process_time()
+    assert not list(directives(b"a" + b"#" * 1_000_000))
+    assert time.process_time() - begun < 1.0

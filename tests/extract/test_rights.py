@@ -245,3 +245,18 @@ def test_a_pair_with_a_licence_that_its_file_contradicts_is_one_line(tmp_path: P
     )
     with pytest.raises(InputError, match=r"--licence says 'MIT', but slow\.cu:1 says 'GPL-3\.0-only'"):
         own_pair.run(config)
+
+
+@pytest.mark.parametrize(
+    "words",
+    (
+        "non-commercial", "academic use only", "use solely for research", "Confidential", "PROPRIETARY",
+        "a trade secret", "copying is prohibited", "patents pending licence", "may not be copied, no licence",
+        "do not redistribute", "without prior permission", "an end user licence", "the EULA",
+        "under a licence agreement", "intellectual property rights", "unlicensed: all rights",
+    ),
+)  # fmt: skip
+def test_every_restriction_is_found_in_either_case(words: str) -> None:
+    for text in (words, words.upper()):
+        tagged = f"// SPDX-License-Identifier: MIT\n// {text}\nint x;\n"
+        assert of_source(tagged, "a.cu").barrier is not None, text

@@ -8,6 +8,7 @@ hides them from the grammar; loops around them come from the tree. `macro_calls`
 from __future__ import annotations
 
 import re
+import string
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,11 +22,12 @@ from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.records import Argument
 
 _OPEN = re.compile(rb"<\s*<\s*<")
-_ANY = re.compile(_OPEN.pattern + rb"|cudaLaunch(?<!\wcudaLaunch)")
 _HEAD = re.compile(MARK.pattern + rb"([^;{}]*)")
 _CALLED = re.compile(rb"(\w+)\s*\(")
 _CLOSE = re.compile(rb">\s*>\s*>")
 _NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
+# What such a name is made of.
+_NAMING = (string.ascii_letters + string.digits + string.whitespace + "_:").encode()
 _LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
 _CALL = re.compile(
     rb"(cuda(?<!\wcuda)(?:Malloc(?:Managed|Async)?|Memcpy(?:Async|ToSymbol(?:Async)?)?|Memset(?:Async)?))"
@@ -60,7 +62,7 @@ class Launch:
 
 def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
     """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
-    if _ANY.search(parsed.text) is None:
+    if b"cudaLaunch" not in parsed.text and _OPEN.search(parsed.text) is None:
         return
     bare, tree = parsed.bare, parsed.tree
     memory = _allocations(bare), _directions(bare)
@@ -147,8 +149,9 @@ def _kernel_before(bare: bytes, at: int) -> bytes | None:
         if opening is None:
             return None
         rest = before[:opening]
-    match = _NAME_BEFORE.search(rest)
-    return before[match.start() :] if match else None
+    first = len(rest.rstrip(_NAMING))
+    match = _NAME_BEFORE.search(rest[first:])
+    return before[first + match.start() :] if match else None
 
 
 def _opened(text: bytes, opening: bytes, close: bytes) -> int | None:

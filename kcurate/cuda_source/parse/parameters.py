@@ -47,7 +47,9 @@ def _param(text: bytes) -> Param:
     name, type_text = b"", text
     if match and match[1] not in _BUILTIN_LAST and text[: match.start()].strip():
         name, type_text = match[1], text[: match.start()] + (b"*" if match[2] else b"")
-    type_text = re.sub(rb"\s*([*&])\s*", rb"\1", b" ".join(type_text.split()))
+    type_text = b" ".join(type_text.split())
+    if b"*" in type_text or b"&" in type_text:
+        type_text = re.sub(rb"\s*([*&])\s*", rb"\1", type_text)
     return Param(
         name=name.decode(),
         type=type_text.decode("utf-8", "replace"),

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kcurate.cuda_source.text.brackets import closing
-from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, REST_OF_LINE, tokens
+from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, REST_OF_LINE, directives, tokens
 
 _ALTERNATIVES = {
     b"and": b"&&", b"or": b"||", b"not": b"!", b"bitand": b"&", b"bitor": b"|", b"xor": b"^", b"compl": b"~",
@@ -76,7 +76,7 @@ def definition(text: bytes, start: int = 0) -> Definition | None:
 @lru_cache(maxsize=4)  # of all who read a text's macros
 def definitions(text: bytes) -> tuple[Definition, ...]:
     """Every `#define` of a text without comments, in order."""
-    return tuple(filter(None, (definition(text, line.start()) for line in DIRECTIVE.finditer(text))))
+    return tuple(filter(None, (definition(text, line.start()) for line in directives(text))))
 
 
 class UnevaluatedError(Exception):

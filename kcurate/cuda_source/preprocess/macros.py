@@ -19,10 +19,10 @@ from kcurate.cuda_source.text.blanking import blank_directives
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
-_ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
+_ATTRIBUTE = re.compile(rb"__(?<!\w__)(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
 _GRAMMAR_KNOWS = b"__launch_bounds__"
 # In `__global__ void MACRO(...) name(` the macro expands to attributes or to nothing.
-_UNNAMED = re.compile(rb"\b__global__\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
+_UNNAMED = re.compile(rb"__global__(?<!\w__global__)\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
 _NAMED = re.compile(rb"\s*(?:void\s+)?[A-Za-z_]\w*\s*\(")
 _CALL = re.compile(rb"\n[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()")
 _DECLARATION = re.compile(
@@ -147,7 +147,7 @@ def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, i
 
 # `namespace EXPORT name {`: of several words the last one is the name; an `__attribute__` is on either side.
 _NAMESPACE_HEAD = re.compile(
-    rb"\bnamespace\s+((?:[A-Za-z_]\w*(?:\s*\(\(.*?\)\)\s*|\s+))*)([A-Za-z_][\w:]*)\s*"
+    rb"namespace(?<!\wnamespace)\s+((?:[A-Za-z_]\w*(?:\s*\(\(.*?\)\)\s*|\s+))*)([A-Za-z_][\w:]*)\s*"
     rb"(__attribute__\s*\(\(.*?\)\)\s*)?\{"
 )
 
@@ -243,7 +243,8 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
     if MARK.search(bare) is None:
         return
     code = blank_directives(bare)
-    marks = re.compile(rb"\b(?:" + b"|".join([b"__global__", *sorted(macros.all)]) + rb")\b")
+    names = b"|".join([b"__global__", *sorted(macros.all)])
+    marks = re.compile(rb"\b(?:" + names + rb")\b") if macros.all else MARK
     begins: dict[int, int] = {}  # by where the head ends: at the last mark before it
     end = -1
     for match in marks.finditer(code):

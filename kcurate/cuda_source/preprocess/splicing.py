@@ -17,7 +17,7 @@ from kcurate.cuda_source.preprocess.conditions import evaluate
 from kcurate.cuda_source.preprocess.expansion import BUILT_IN, UnevaluatedError
 from kcurate.cuda_source.preprocess.macros import SAVING, Saved, save_or_restore
 from kcurate.cuda_source.text.blanking import blank_comments, without_byte_order_mark
-from kcurate.cuda_source.text.tokens import IDENTIFIER
+from kcurate.cuda_source.text.tokens import IDENTIFIER, directives
 from kcurate.records import Condition, Span
 
 Resolve = Callable[[str, str], str | None]
@@ -167,7 +167,7 @@ class _Splicer:
         levels: list[tuple[bool, bool, bool]] = []
         asked: list[Hidden] = []
         live, at = True, 0
-        for match in _DIRECTIVE.finditer(clean):
+        for match in directives(clean, _DIRECTIVE):
             start = match.start()
             if start < at:
                 continue
@@ -326,6 +326,6 @@ def local_includes(source: bytes) -> tuple[str, ...]:
     end = source.find(b"\n", at)
     # What is behind the last one is no matter.
     clean = blank_comments(source[: end if end >= 0 else len(source)], line_breaks=False)
-    includes = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
+    includes = (_INCLUDE.match(clean, m.end()) for m in directives(clean, _DIRECTIVE) if m[1] == b"include")
     names = (_included(match) for match in includes if match)
     return tuple(dict.fromkeys(name for name, quoted in names if quoted or not _STANDARD.match(name)))

@@ -50,15 +50,17 @@ _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.D
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
-_CONCEPT = re.compile(rb"\bconcept\s+(\w+)\s*=")
-_TEMPLATE_HEAD = re.compile(rb"\btemplate\s*<([^<>;{}()]*)>")
+# These begin with what is quickly found, as `\b` is not.
+_CONCEPT = re.compile(rb"concept(?<!\wconcept)\s+(\w+)\s*=")
+_TEMPLATE_HEAD = re.compile(rb"template(?<!\wtemplate)\s*<([^<>;{}()]*)>")
 _CONSTRAINT = re.compile(rb"\s*([A-Za-z_]\w*)\s+(?:\.\.\.\s*)?\w+\s*(?:=|\Z)")
 # First words of template parameters that are no constraints.
 _NO_CONSTRAINT = re.compile(
     rb"typename|class|template|const|auto|bool|char|short|int|long|unsigned|signed|float|double|half|cu[a-zA-Z]\w*|"
     rb"u?int\d*(?:_t)?|u(?:char|short|long)|size_t|ssize_t|ptrdiff_t|nv\w+"
 )
-_CONSTRAINED = re.compile(rb"\brequires\b|\btemplate\s*<\s*std\s*::")
+_REQUIRES = re.compile(rb"requires(?<!\wrequires)\b")
+_OF_STD = re.compile(rb"template(?<!\wtemplate)\s*<\s*std\s*::")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 
 
@@ -118,7 +120,8 @@ class Unit:
 
     @cached_property
     def _constrained(self) -> bool:
-        return bool(self._concepts) or _CONSTRAINED.search(self.parsed.text) is not None
+        text = self.parsed.text
+        return bool(self._concepts or _REQUIRES.search(text) or _OF_STD.search(text))
 
     @cached_property
     def _context(self) -> tuple[Item, ...]:

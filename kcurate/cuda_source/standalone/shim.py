@@ -11,6 +11,7 @@ sampling, the defaults of texture references.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 # PyTorch's views of tensors: a pointer, then as many sizes and strides (in elements) as dimensions.
 _ACCESSORS = b"""\
@@ -278,7 +279,7 @@ TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
 ACCESSOR_NAMES = frozenset(re.findall(rb"(?:struct|using) (\w+)(?: =| \{)", _ACCESSORS))
 COMPLEX_NAMES = frozenset((b"complex", *re.findall(rb" (\w+|operator[^\w\s]+)\((?=const)", _COMPLEX)))
 STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
-_STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
+_STD_CALL = re.compile(rb"std(?<!\wstd)\s*::\s*(?:min|max|clamp)\b")
 
 # Types of C headers.
 _INTEGERS = frozenset(re.findall(rb"typedef unsigned \w+ (\w+);", SHIM))
@@ -295,7 +296,7 @@ def shim_for(text: bytes) -> bytes:
 
     A type may be declared behind the header that uses it: which declaration is meant, the closure tells.
     """
-    used = _NAMES & {*re.findall(rb"\w+", text)}
+    used = {name for name in _NAMES if name in text and _word(name).search(text)}
     declared = {name for name in used - _INTEGERS if _declares(name, text)}
     if b"texture" in declared:
         declared |= TEXTURE_NAMES
@@ -311,6 +312,11 @@ def shim_for(text: bytes) -> bytes:
         if b"cupy/complex" in text and not re.search(rb"\busing\s+thrust\s*::\s*complex\b", text):
             shim += b"using thrust::complex;\n"
     return shim
+
+
+@cache
+def _word(name: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"%b(?<!\w%b)(?!\w)" % (name, name))
 
 
 def _declares(name: bytes, text: bytes) -> bool:

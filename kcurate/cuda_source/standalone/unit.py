@@ -24,7 +24,7 @@ from kcurate.cuda_source.standalone.shim import repairs, shim_for
 from kcurate.cuda_source.text.blanking import bare_file, blank_literals
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.features import features, techniques
-from kcurate.cuda_source.text.tokens import DIRECTIVE
+from kcurate.cuda_source.text.tokens import directives
 from kcurate.records import Condition, LaunchSite, Param, Span
 
 # The mark of a kernel template that nothing in its unit instantiates.
@@ -176,7 +176,7 @@ def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
     places = marks_in(text.files[path])
     if not places:
         return {}
-    lines = [match.span() for match in DIRECTIVE.finditer(bare_file(text.files[path]))]
+    lines = [match.span() for match in directives(bare_file(text.files[path]))]
     live = sorted((piece.start, piece.end, piece.at) for piece in text.pieces if piece.path == path)
     furthest = list(accumulate((end for _, end, _ in live), max))
     return dict(Counter(_mark(unit, at, lines, live[bisect_right(furthest, at) :]) for at in places))

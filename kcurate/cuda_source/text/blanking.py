@@ -9,13 +9,13 @@ import re
 from codecs import BOM_UTF8
 from functools import lru_cache
 
-from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, comment_or_literal
+from kcurate.cuda_source.text.tokens import IDENTIFIER, comment_or_literal, directives
 
 _ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
 _BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
-# From the first blank on, so that an indentation is looked at once.
-_TRAILING = re.compile(rb"[ \t\r](?<![ \t\r].)[ \t\r]*\n")
+# A line end behind blanks.
+_TRAILING = re.compile(rb"\n(?<=[ \t\r]\n)")
 # The grammar loses a function that has one of these on a parameter.
 _ATTRIBUTE = re.compile(
     rb"\[\[\s*(?:maybe_unused|nodiscard|noreturn|fallthrough|likely|unlikely|deprecated)\b[^\[\]]*\]\]"
@@ -74,7 +74,11 @@ def _blank_literal(match: re.Match[bytes]) -> bytes:
 @lru_cache(maxsize=2)  # of all who read a text's macros
 def blank_directives(bare: bytes) -> bytes:
     """Replace directives with spaces in a text without comments and literals; line breaks stay."""
-    return DIRECTIVE.sub(_spaces, bare)
+    out, at = [], 0
+    for match in directives(bare):
+        out += [bare[at : match.start()], _spaces(match)]
+        at = match.end()
+    return b"".join([*out, bare[at:]])
 
 
 def numbered(source: bytes) -> bytes:
@@ -105,7 +109,13 @@ def parseable(source: bytes) -> bytes:
     if b"align__" in text:
         text = _ALIGN.sub(lambda m: m[0] if m[0].lstrip()[:1] == b"#" else _spaces(m), text)
     text = _ATTRIBUTE.sub(_spaces, text)
-    return _TRAILING.sub(lambda m: b"\n" + b" " * (len(m[0]) - 1), text)
+    out, at = [], 0
+    for match in _TRAILING.finditer(text):
+        lines = text[at : match.start()]
+        kept = lines.rstrip(b" \t\r")
+        out += [kept, b"\n", b" " * (len(lines) - len(kept))]
+        at = match.end()
+    return b"".join([*out, text[at:]])
 
 
 def identifiers(source: bytes) -> frozenset[bytes]:

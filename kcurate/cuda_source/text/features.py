@@ -43,10 +43,11 @@ _HINTS: Mapping[str, tuple[bytes, ...]] = {
     "vectorized-access": (b"2", b"4"),
     "warpgroup-mma": (b"wgmma",),
 }
-_SHARED = rb"\b__shared__\b"
+# These begin with what is quickly found, as `\b` is not.
+_SHARED = re.compile(rb"__shared__(?<!\w__shared__)\b")
 _FEATURES: Mapping[str, re.Pattern[bytes]] = {
-    "atomics": re.compile(rb"\batomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
-    "barrier": re.compile(rb"\b__syncthreads\w*\s*\(|\.sync\s*\("),
+    "atomics": re.compile(rb"atomic(?<!\watomic)(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
+    "barrier": re.compile(rb"sync(?:(?<=__sync)(?<!\w__sync)threads\w*|(?<=\.sync))\s*\("),
     "constant-memory": re.compile(rb"\b__constant__\b"),
     "device-globals": re.compile(rb"^\s*(?:static\s+)?__device__\s+[^(;]*;", re.MULTILINE),
     "double-precision": re.compile(rb"\bdouble\b"),
@@ -54,7 +55,7 @@ _FEATURES: Mapping[str, re.Pattern[bytes]] = {
     "half-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
     "inline-ptx": re.compile(rb"\basm\b"),
     "launch-bounds": re.compile(rb"\b__launch_bounds__\b"),
-    "shared-memory": re.compile(_SHARED),
+    "shared-memory": _SHARED,
     "templates": re.compile(rb"\btemplate\s*<"),
     "texture": re.compile(rb"\btex[123]D(?:fetch)?\s*\(|\btexture\s*<"),
     "thread-fence": re.compile(rb"\b__threadfence\w*\s*\("),
@@ -96,7 +97,7 @@ _IN_ASM = {
 _GRID_STRIDE = re.compile(
     rb"\+=\s*[^;)]*\bgridDim\s*\.\s*[xyz]|\+=\s*(?:stride|step|grid_?[sS]ize|num_?[tT]hreads)\b"
 )
-_SHARED_ATOMIC = re.compile(rb"\batomic\w+\s*\(\s*&?\s*(\w+)")
+_SHARED_ATOMIC = re.compile(rb"atomic(?<!\watomic)\w+\s*\(\s*&?\s*(\w+)")
 _DECLARED_NAME = re.compile(rb"\s*(?:volatile\s+)?[\w:<>,\s]{1,200}?\s\**(\w+)\s*(?:\[|;|,|\Z)")
 _PADDED = re.compile(rb"\[[^\[\]]*\+\s*1\s*\]")
 _HALF = re.compile(rb"\bhalf\b")
@@ -145,7 +146,7 @@ def _shared_declarations(bare: bytes) -> list[bytes]:
     """The text after each `__shared__`, up to the end of the statement."""
     return [
         bare[match.end() : match.end() + _STATEMENT_BYTES].partition(b";")[0]
-        for match in re.finditer(rb"\b__shared__\b", bare)
+        for match in _SHARED.finditer(bare)
     ]
 
 

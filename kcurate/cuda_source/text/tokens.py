@@ -9,6 +9,7 @@ what two compilers would cut up differently.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # The rest of a line and the lines that a backslash at the end joins to it. Here and below: runs of characters
 # that are no special case, as the quick way to say `(?:special|other)*`.
@@ -48,6 +49,18 @@ KINDS = re.compile(
 def comment_or_literal(text: bytes) -> re.Pattern[bytes]:
     """What finds the comments and literals of a text, and its numbers that contain a quote."""
     return _COMMENT_OR_LITERAL if _IN_WORD.search(text) else _WITHOUT_SEPARATED
+
+
+def directives(text: bytes, pattern: re.Pattern[bytes] = DIRECTIVE) -> Iterator[re.Match[bytes]]:
+    """As `pattern.finditer` for a pattern of what begins with `^[ \\t]*#`, at a third of the time."""
+    at = text.find(b"#")
+    while at >= 0:
+        start = text.rfind(b"\n", 0, at) + 1
+        match = None if text[start:at].strip(b" \t") else pattern.match(text, start)
+        if match is not None:
+            yield match
+        end = match.end() if match is not None else text.find(b"\n", at)
+        at = text.find(b"#", end) if end >= 0 else -1
 
 
 def tokens(text: bytes) -> list[bytes]:

@@ -7,15 +7,12 @@ candidates (`kcurate.judge.referees.local`), starting a cluster.
 from __future__ import annotations
 
 import contextlib
-import logging
-import signal
-import socket
-import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kcurate.core import time_limits
-from kcurate.errors import InputError, KcurateError, MissingDependencyError
+from kcurate.core.cluster import connected
+from kcurate.errors import KcurateError
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees.local import Referee, RefereeLost
 from kcurate.records import Candidate, Environment, Verdict
@@ -43,43 +40,10 @@ def cluster(address: str) -> Cluster:
     Raises:
         MissingDependencyError: Ray is not installed. InputError: no cluster answers there.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingDependencyError(
-            "Ray is not installed", where="--ray", hint="pip install 'kcurate[ray]'"
-        ) from error
-    if not ray.is_initialized():
-        _answers(address)
-        handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it, but a trainer saves on SIGTERM
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-            what = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise InputError(what, where=f"--ray {address}", hint="ray start --head") from error
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, handler)
+    ray = connected(address)
     resources: Any = ray.cluster_resources
     found = resources()
     return Cluster(int(found.get("GPU", 0)), int(found.get("CPU", 0)))
-
-
-def _answers(address: str) -> None:
-    """Refuse a `HOST:PORT` where nothing listens.
-
-    Raises:
-        InputError: nothing does.
-    """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        return
-    try:
-        socket.create_connection((host, int(port)), time_limits.FIND_RAY_S).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(
-            f"nothing answers there: {error}", where=f"--ray {address}", hint="ray start --head"
-        ) from error
 
 
 class _Actor:
