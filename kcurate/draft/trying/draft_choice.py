@@ -99,7 +99,20 @@ class Settling:
         return settled
 
     def _settle_text(self, text: Draft, more: Sequence[str]) -> Settled:
-        """Settle one launch's draft: extents that it leaves open are those that a run reaches.
+        """Settle one launch's draft as it is; if it is not admitted, with few values in integer inputs."""
+        settled = self._settle_extents(text, more)
+        few = measured_extents.narrowed(text) if settled.outcome in ("open", "refused") else None
+        if few is None or set(text.reasons) - measured_extents.FILLED:
+            return settled
+        before = own_files.read(self.path)
+        again = self._settle_extents(few, more)
+        if again.admitted or settled.outcome == "open":
+            return again
+        store.write_bytes(self.path, before)
+        return settled
+
+    def _settle_extents(self, text: Draft, more: Sequence[str]) -> Settled:
+        """Settle a draft: extents that it leaves open are those that a run reaches.
 
         So are all extents of a kernel that goes beyond them.
         """

@@ -2,8 +2,9 @@
 
 Every access is followed, at three size settings in which all sizes differ: multiples of a tile, or a few
 elements (first, if there are more sizes than a matrix product has). What then gives the same number of
-elements at each of them is the extent. It is a guess, tried like any other (`admit`). Not covered: following
-(`kcurate.judge.counted_runs`), kernels whose sizes or grid are open too.
+elements at each of them is the extent. If nothing does, because random values decide how far a kernel goes,
+it is a multiple of a product of sizes that is nowhere exceeded. It is a guess, tried like any other
+(`admit`). Not covered: following (`kcurate.judge.counted_runs`), kernels whose sizes are open too.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, permutations
+from itertools import chain, combinations_with_replacement, permutations
 
 from kcurate.draft import size_settings
 from kcurate.draft.captured import candidate_expressions
 from kcurate.draft.for_pairs.other_kernel import launches_of
+from kcurate.draft.inferred.buffer_contents import any_integers
 from kcurate.draft.size_settings import Settings
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.draft.trying.admit import plain_candidate, row_elements, with_problem
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import names_in
-from kcurate.records import Buffer, Candidate, Expr, Launch, Problem, Sizes
+from kcurate.records import Buffer, Candidate, Expr, Init, Launch, Problem, Sizes
 
 Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
 # Elements of a buffer whose extent is looked for.
@@ -38,6 +40,12 @@ FEW = (3, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16, 19, 18)
 # Kernels with more sizes than this are first run at few elements: most have guards, and many multiply.
 MOST_TILED = 3
 MOST_FACTORS = 6
+# What measuring fills in.
+FILLED = frozenset((Reason.NO_EXTENT, Reason.ONE_SIZE))
+# The least share of an extent that the kernel reaches at every setting, where random values decide.
+LEAST_REACHED = 0.5
+# Indices of which nothing is known: two values keep a kernel inside any buffer that has two of each.
+FEW_VALUES = Init("integers", {"low": 0, "high": 2})
 WHY = "guess: as far as the kernel goes on the emulator"
 
 
@@ -53,12 +61,29 @@ def reopened(draft: Draft) -> Draft:
     return replace(with_problem(draft, replace(problem, buffers=buffers)), remarks=remarks, needs=())
 
 
+def narrowed(draft: Draft) -> Draft | None:
+    """The draft with zeros and ones in place of any integers, which may be indices; None: there are none."""
+    problem = draft.known.problem
+    buffers = {
+        name: replace(buffer, init=FEW_VALUES)
+        for name, buffer in problem.buffers.items()
+        if buffer.role == "in" and buffer.dtype != OPEN and buffer.init == any_integers(buffer.dtype)
+    }
+    if not buffers:
+        return None
+    places = {f"buffers.{name}.init" for name in buffers}
+    kept = tuple(remark for remark in draft.remarks if remark.place not in places)
+    remarks = tuple(Remark(place, "guess: few values, since others lead astray") for place in sorted(places))
+    changed = with_problem(draft, replace(problem, buffers={**problem.buffers, **buffers}))
+    return replace(changed, remarks=(*kept, *remarks))
+
+
 def measured(draft: Draft, code: str, reach: Reach) -> Draft:
     """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
 
     `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
     """
-    if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE}:
+    if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - FILLED:
         return draft
     (side,) = draft.known.sides.values()
     problem, launch = draft.known.problem, next(iter(launches_of(side.plan)), None)
@@ -97,7 +122,7 @@ def _measured_at(
                 return None  # it ended before it wrote anything
             unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
             values = tuple(-(-max(1, run[name]) // unit) for run in runs or ())
-            extent = _fitted(values, names, block)
+            extent = _fitted(values, names, block) or _covering(values, names)
             if extent is None:
                 return None
             shaped[name] = replace(buffer, shape=(extent, *buffer.shape[1:]))
@@ -154,6 +179,21 @@ def _fitted(
         _multiplied(values, names),
     )
     return next(expressions, None)
+
+
+def _covering(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Expr | None:
+    """The least multiple of a product of sizes that no setting exceeds, of those that all come near to."""
+    best: tuple[float, Expr] = (LEAST_REACHED, 0)
+    for count in range(4):
+        for chosen in combinations_with_replacement(names, count):
+            known = [math.prod(setting) for setting in zip(*(names[n] for n in chosen), strict=True)]
+            known = known or [1] * len(values)
+            times = max(-(-value // number) for value, number in zip(values, known, strict=True))
+            times = times if chosen else 1 << (times - 1).bit_length()
+            share = min(value / (times * number) for value, number in zip(values, known, strict=True))
+            if share > best[0]:
+                best = share, "*".join([*([str(times)] if times > 1 else []), *chosen]) or times
+    return best[1] or None
 
 
 def _multiplied(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
