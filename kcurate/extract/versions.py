@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\A\d+|\d+\Z|(?<=_v)\d+(?=_)")
 # Files such as `q21` are cases, not versions.
 _CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
 _PACKED = re.compile(r"(?<=\d)x\d+")
-# A number behind one of these says which part of a computation a kernel is.
+# Beside one of these a number says which part of a computation a kernel is.
 _PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
 # Words for how something is computed; any other says what is computed.
 _HOW_TEXT = """
@@ -43,7 +43,7 @@ _HOW_TEXT = """
     shared shfl shm shmem shuffle simd single slow smem split stream stride strided swizzle swizzled
     sync tensor tensorcore tex texture thread threads tile tiled tiles tiling uncached unroll unrolled
     using v vec vect vectorised vectorize vectorized ver version via warp warps warptiling welford with
-    without wmma x"""
+    without wmma"""
 _HOW = frozenset(_HOW_TEXT.split())
 _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "basic"))
 
@@ -102,11 +102,8 @@ def _alike(first: Kernel, other: Kernel) -> bool:
 def _subject(name: str) -> tuple[str, ...]:
     """The words of a name that say what is computed."""
     words = _words(_PACKED.sub("", name))
-    return tuple(
-        word
-        for before, word in zip(("", *words), words, strict=False)
-        if word not in _HOW | _PLAIN and (not word.isdigit() or before in _PARTS)
-    )
+    parts = bool(_PARTS & {*words})
+    return tuple(word for word in words if word not in _HOW | _PLAIN and (parts or not word.isdigit()))
 
 
 def _number(kernel: Kernel) -> str | None:

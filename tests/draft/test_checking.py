@@ -67,7 +67,7 @@ role = "out"
 launch = "mystery"
 grid = [{blocks}]
 block = [256]
-args = ["in", "out", {last}]
+args = ["in", "out", {last}, {{value = 0, dtype = "int32"}}]
 """
 
 
