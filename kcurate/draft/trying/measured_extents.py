@@ -162,7 +162,9 @@ def _settings(
     rest = [name for name in large if name not in in_grid]
     shares = [int(digits) for each in launch.grid for digits in re.findall(r"\b\d+\b", str(each))]
     unit = max(
-        TILE, math.prod(block) if len(large) == 1 else 1, *(share for share in shares if share <= MOST_TILE)
+        TILE,
+        math.prod(block) if len(large) == len(launch.grid) == 1 else 1,
+        *(share for share in shares if share <= MOST_TILE),
     )
     settings = []
     for turn in range(SETTINGS):
