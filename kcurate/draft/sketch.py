@@ -26,7 +26,6 @@ class Reason(StrEnum):
     TEMPLATE = "template"
     NO_OUTPUT = "no_output"
     NO_EXTENT = "no_extent"
-    NO_GRID = "no_grid"
     NO_VALUE = "no_value"
     ONE_SIZE = "one_size"
 

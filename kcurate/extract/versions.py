@@ -1,9 +1,10 @@
 """Versions of a kernel in trees without variant folders: natural pairs of the first with each later one.
 
 Kernels of one file, or of numbered files of one folder (`1_naive.cu`, `reduce_v2_shuffle.cu`), are taken for
-versions of one another if they have the same parameters and their names begin with the same word
-(`sgemm_naive`, `sgemmVectorize`). What was taken wrongly the judge refuses: both sides must solve one problem
-alike, and the later one must be faster. Not covered: variant folders (`pairs`), the problem
+versions of one another if they have the same parameters and their names begin with the same word and differ
+in words for how something is computed alone (`sgemm_naive`, `sgemmVectorize`; not `filter_rows`,
+`filter_columns`). What was taken wrongly the judge refuses: both sides must solve one problem alike, and the
+later one must be faster. Not covered: variant folders (`pairs`), the problem
 (`kcurate.draft.for_pairs.shared_problem`).
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -25,6 +26,25 @@ LEAST_PARAMS, LEAST_NUMBERED = 3, 2
 MOST_VERSIONS = 16
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NUMBER = re.compile(r"\A\d+|\d+\Z|(?<=_v)\d+(?=_)")
+# Files such as `q21` are cases, not versions.
+_CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
+_PACKED = re.compile(r"(?<=\d)x\d+")
+# Beside one of these a number says which part of a computation a kernel is.
+_PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
+# Words for how something is computed; any other says what is computed.
+_HOW_TEXT = """
+    aligned async atomic atomicadd atomics bank bcf block blocked blocking blocks blocktiling buffer
+    buffered buffering cache cached coalesce coalesced coalescing coarsened conflict conflicts coop
+    cooperative cp cuda direct divergence double efficient fast faster final float fma free fused global
+    gmem gpu grid half hierarchical impl improved inplace interleaved kernel launch ldg less linear
+    local loop loops mem memory mma modified more multi multiple naive new no non old online opt optim
+    optimised optimized orig original overlap pack packed pad padded padding parallel per persistent
+    pipeline pipelined prefetch privatized ptx reg register registers regs restrict sequential serial
+    shared shfl shm shmem shuffle simd single slow smem split stream stride strided swizzle swizzled
+    sync tensor tensorcore tex texture thread threads tile tiled tiles tiling uncached unroll unrolled
+    using v vec vect vectorised vectorize vectorized ver version via warp warps warptiling welford with
+    without wmma"""
+_HOW = frozenset(_HOW_TEXT.split())
 _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "basic"))
 
 
@@ -40,7 +60,7 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
         if len(kernel.params) >= LEAST_NUMBERED and words and kernel.variant is None:
             groups[kernel.benchmark, _place(kernel), words[0], signature(kernel)].append(kernel)
     matches = []
-    for group in groups.values():
+    for group in (some for every in groups.values() for some in _versions(every)):
         numbered = (
             len({tuple(word for word in _words(kernel.name) if not word.isdigit()) for kernel in group}) == 1
         )
@@ -60,6 +80,38 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     return matches
 
 
+def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
+    """The kernels apart by what they compute, as far as names tell; those that say so are first."""
+    groups: list[list[Kernel]] = []
+    for kernel in sorted(kernels, key=partial(_order, numbered=False)):
+        known = next((group for group in groups if _alike(group[0], kernel)), None)
+        if known is None:
+            groups.append([kernel])
+        else:
+            known.append(kernel)
+    return groups
+
+
+def _alike(first: Kernel, other: Kernel) -> bool:
+    """Whether two names differ in how something is computed alone, or in the numbers of their files."""
+    subject, another = _subject(first.name), _subject(other.name)
+    plain = bool(_PLAIN & {*_words(first.name)}) and set(subject) <= {*another}
+    return plain or subject == another or _number(first) != _number(other)
+
+
+def _subject(name: str) -> tuple[str, ...]:
+    """The words of a name that say what is computed."""
+    words = _words(_PACKED.sub("", name))
+    parts = bool(_PARTS & {*words})
+    return tuple(word for word in words if word not in _HOW | _PLAIN and (parts or not word.isdigit()))
+
+
+def _number(kernel: Kernel) -> str | None:
+    stem = _stem(kernel)
+    number = _NUMBER.search(stem) if not _CASE.search(stem) else None
+    return number[0] if number else None
+
+
 def _file(kernel: Kernel, codes: Mapping[str, bytes]) -> SourceFile:
     place = Place(kernel.benchmark, None, kernel.name)
     return SourceFile(kernel.span.path, place, (kernel,), codes[kernel.id])
@@ -72,7 +124,7 @@ def _words(name: str) -> list[str]:
 def _place(kernel: Kernel) -> str:
     """The file, or the folder of files that begin or end with a number."""
     path = PurePosixPath(kernel.span.path)
-    return str(path.parent if _NUMBER.search(path.stem) else path)
+    return str(path.parent if _number(kernel) else path)
 
 
 def signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
@@ -91,11 +143,11 @@ def _stem(kernel: Kernel) -> str:
 def _order(kernel: Kernel, *, numbered: bool) -> tuple[object, ...]:
     stem = _stem(kernel)
     words = _words(kernel.name)
-    file = _NUMBER.search(stem)
+    number = _number(kernel)
     numbers = tuple(int(word) for word in words if word.isdigit() and numbered)
     return (
         not _PLAIN & {*words, *_words(stem)},
-        int(file[0]) if file else 0,
+        int(number or 0),
         numbers,
         kernel.span.path,
         kernel.span.start_byte,

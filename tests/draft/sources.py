@@ -102,7 +102,8 @@ __global__ void through_table(float **rows, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) rows[0][i] = 1.0f;
 }
-__global__ void mystery(const float *in, float *out, int n) {
+union Bits { int whole; float real; };
+__global__ void mystery(const float *in, float *out, int n, Bits bits) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = in[i] * 2.0f;
 }

@@ -67,7 +67,7 @@ role = "out"
 launch = "mystery"
 grid = [{blocks}]
 block = [256]
-args = ["in", "out", {last}]
+args = ["in", "out", {last}, {{value = 0, dtype = "int32"}}]
 """
 
 
@@ -134,10 +134,13 @@ def test_missing_file_and_unknown_kernel_are_one_line_errors(drafted: Drafted, c
     assert all(line.startswith("error: ") for line in said)
 
 
-def test_kernel_that_nothing_launches_is_an_error(workspace: Drafted, capsys: Captured) -> None:
+def test_a_kernel_that_nothing_launches_and_that_reads_nothing_is_too_weak(
+    workspace: Drafted, capsys: Captured
+) -> None:
     folder = workspace.folder("never_launched")
     assert run(["problem", "draft", str(folder), "--again", "-w", str(workspace.root)]) == 1
-    assert "no launch of this kernel was found" in capsys.readouterr().err
+    assert "the problem is too weak" in capsys.readouterr().err
+    assert "guess: nothing launches it" in (folder / FORM_NAME).read_text()
 
 
 def test_an_edited_file_is_kept(workspace: Drafted, capsys: Captured) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcurate.cuda_source import whole_file
-from kcurate.draft.inferred.launch_guess import guess
+from kcurate.draft.inferred.launch_guess import Guess, guess
 from kcurate.records import Kernel, Source, Span
 
 HEAD = "__global__ void k(const float *x, float *y, int n)"
@@ -100,18 +100,53 @@ SEVERAL = [
 ]
 
 
-def guessed(code: str) -> str | None:
+def guessed(code: str, *, several: bool = False) -> str | None:
     """The text of the guess for a file's one kernel."""
+    launch = guess_of(code, several=several)
+    return launch.text if launch else None
+
+
+def guess_of(code: str, *, several: bool) -> Guess | None:
+    """The guess for a file's one kernel."""
     (source,) = whole_file(code.encode()).kernels
     span = Span("k.cu", 0, 1, 1, 1)
     kernel = Kernel("k", Source("own"), "k", None, source.name, span, "k.cu", source.params)
-    launch = guess(kernel, source.code.decode())
-    return launch.text if launch else None
+    return guess(kernel, source.code.decode(), several=several)
 
 
 @pytest.mark.parametrize(("code", "launch"), GUESSED)
 def test_the_one_sensible_launch_is_guessed(code: str, launch: str) -> None:
     assert guessed(code) == launch
+
+
+def test_a_guard_in_a_device_function_counts() -> None:
+    code = "__device__ bool inside(int i, int n) { return i < n; }\n"
+    code += f"{HEAD} {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (inside(i, n)) y[i] = x[i]; }}"
+    assert guessed(code) == "(n + 255) / 256, 256"
+
+
+@pytest.mark.parametrize("code", SEVERAL)
+def test_a_draft_gets_one_of_several_launches(code: str) -> None:
+    assert guessed(code, several=True) is not None
+
+
+def test_what_nothing_tells_is_a_size_or_a_usual_amount() -> None:
+    code = f"{HEAD} {{ extern __shared__ float s[]; s[n] = x[blockIdx.y]; y[threadIdx.x] = s[n]; }}"
+    assert guessed(code, several=True) == "dim3(blocks, blocks_y), 256, 16384"
+
+
+@pytest.mark.parametrize(
+    ("use", "choice"),
+    [
+        ("if (n == 2) y[0] = 1; else if (n == 3) y[0] = 2;", {"n": "2"}),
+        ("switch (n) { case 4: y[0] = 1; }", {"n": "4"}),
+        ("if (n == 2) y[n] = 1;", {}),
+    ],
+)
+def test_a_parameter_that_only_chooses_is_no_size(use: str, choice: dict[str, str]) -> None:
+    launch = guess_of(f"{HEAD} {{ {use} }}", several=True)
+    assert launch is not None
+    assert launch.choices == choice
 
 
 @pytest.mark.parametrize("code", SEVERAL)

@@ -101,7 +101,7 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> Paired:
 
 
 def test_every_natural_pair_is_counted_once(paired: Paired) -> None:
-    assert paired.summary.items["pairs"] == {"no_admitted_problem": 1, "admitted": 3, "refused": 2}
+    assert paired.summary.items["pairs"] == {"parameters_differ": 1, "admitted": 3, "refused": 2}
 
 
 def test_an_unreadable_pair_is_named_and_stops_nothing(paired: Paired) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
+from kcurate.draft.trying.measured_extents import FEW_VALUES
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import KnownProblem
 
@@ -76,6 +77,35 @@ __global__ void neighbours(const float *in, const int *index, float *out, int ro
     out[place(i / cols, 0, 0, i % cols, 1, 1, cols)] = in[place(i / cols, 0, 0, 0, 1, 1, cols)];
 }
 
+__global__ void valid(const float *in, const float *mask, float *out, int rows, int cols, int radius)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows || col >= cols)
+        return;
+    int step = cols + 2 * radius, width = 2 * radius + 1;
+    const float *corner = in + row * step + col;
+    float sum = 0.0f;
+    for (int i = 0; i < width * width; i++)
+        sum += corner[i / width * step + i % width] * mask[i];
+    out[row * cols + col] = sum;
+}
+
+__global__ void square(const float *in, float *out, int width)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    out += row * width;
+    out[col] = in[col * width + row];
+}
+
+__global__ void chosen(const float *in, const int *table, float *out, int rows, int cols)
+{
+    const int *entry = table + 3 * blockIdx.x;
+    const float *from = in + entry[1] * cols;
+    for (int i = threadIdx.x; i < cols; i += blockDim.x)
+        out[blockIdx.x * cols + i] = from[i];
+}
+
 void launch(const float *a, const float *b, float *c, int *d, int m, int n, int k, int step, int size)
 {
     neighbours<<<(m * n + 127) / 128, 128>>>(a, d, c, m, n);
@@ -83,6 +113,7 @@ void launch(const float *a, const float *b, float *c, int *d, int m, int n, int 
     columns<<<dim3(n / TILE, m / TILE), dim3(TILE, TILE)>>>(a, b, c, n, k);
     clipped<<<dim3((n + TILE - 1) / TILE, (m + TILE - 1) / TILE), dim3(TILE, TILE)>>>(a, c, m, n, step);
     triangle<<<m / 64, 64>>>(a, c, m);
+    square<<<dim3(n / 32, n / 32), dim3(32, 32)>>>(a, c, n);
 }
 """
 
@@ -113,7 +144,7 @@ def test_pointers_that_move_are_followed(workspace: Path) -> None:
 
 
 def test_device_functions_are_followed_and_a_last_row_may_be_shorter(workspace: Path) -> None:
-    assert shapes(workspace, "clipped")["in"] == ("(m - 1)*step + n",)
+    assert shapes(workspace, "clipped")["in"] == ("m*step + n - step + 1",)
 
 
 def test_kernels_that_multiply_many_sizes_run_at_few_elements(workspace: Path) -> None:
@@ -121,8 +152,27 @@ def test_kernels_that_multiply_many_sizes_run_at_few_elements(workspace: Path) -
     assert found == {"in": ("k*m*n*step",), "scale": ("k*m*step",), "out": ("k*m*n*step",)}
 
 
-@pytest.mark.parametrize("kernel", ["triangle", "neighbours"])
-def test_what_no_expression_gives_or_nothing_reaches_stays_open(workspace: Path, kernel: str) -> None:
-    folder = folder_of(workspace, kernel)
+def test_a_kernel_that_nothing_launches_has_extents_that_are_polynomials(workspace: Path) -> None:
+    found = shapes(workspace, "valid")
+    assert found["mask"] == ("4*radius*radius + 4*radius + 1",)
+    assert found["out"] == ("cols*rows",)
+
+
+def test_a_block_of_two_axes_asks_for_no_more_than_its_longest(workspace: Path) -> None:
+    assert shapes(workspace, "square")["out"] == ("n*n",)
+
+
+def test_indices_in_a_table_stay_inside_what_they_index(workspace: Path) -> None:
+    known = store.read_json(folder_of(workspace, "chosen") / "problem.json", KnownProblem)
+    assert known.problem.buffers["in"].shape == ("2*cols",)
+    assert known.problem.buffers["table"].init == FEW_VALUES
+
+
+def test_an_extent_that_no_expression_gives_may_be_larger(workspace: Path) -> None:
+    assert shapes(workspace, "triangle")["in"] == ("m*m",)
+
+
+def test_outputs_that_nothing_reaches_are_refused(workspace: Path) -> None:
+    folder = folder_of(workspace, "neighbours")
     assert not (folder / "problem.json").exists()
-    assert "neither an allocation nor a guard" in (folder / "problem.toml").read_text()
+    assert "NOT admitted" in (folder / "problem.toml").read_text()

@@ -124,3 +124,14 @@ def _written(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True)
     path.write_text(text)
     return path.parent
+
+
+def test_names_that_say_what_is_computed_are_no_versions(tmp_path: Path) -> None:
+    files = {
+        "rows.cu": kernel("filter_rows") + kernel("filter_columns", "in[i] + in[i]"),
+        "steps.cu": kernel("filter_step_1") + kernel("filter_step_2", "in[i] + in[i]"),
+        "cases/q11.cu": kernel("query"),
+        "cases/q12.cu": kernel("query", "in[i] + in[i]"),
+        "how.cu": kernel("blur_rows") + kernel("blurRowsSharedMem", "in[i] + in[i]"),
+    }
+    assert set(pairs(tmp_path, files)) == {"blur_rows-blurRowsSharedMem"}

@@ -83,6 +83,12 @@ class Code:
         self._local: dict[tuple[str, int], tuple[Setting, ...]] = {}
         self._used: dict[int, Mapping[str, list[Node]]] = {}
 
+    def changed(self, text: str) -> Code:
+        """The same code with another text, in which macros are expanded as in this one's."""
+        code = Code(text.encode("latin-1"))
+        code.aligned, code.macros = self.aligned, {**self.macros, **code.macros}
+        return code
+
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """Every kernel launch, in order."""

@@ -48,13 +48,16 @@ class Given:
 def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) -> Given:
     """The pair with an admitted problem of either side that both sides solve alike.
 
-    The stricter problem is tried first; else one recorded from a running program, else the slow side's.
+    The stricter problem is tried first; else one recorded from a running program, else that of a kernel that
+    host code launches, else the slow side's.
     """
     worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
     known_problems = [
         (known, half, other) for half, other in ((slow, fast), (fast, slow)) if (known := half.known())
     ]
-    known_problems.sort(key=lambda halves: halves[0].origin != "captured")
+    known_problems.sort(
+        key=lambda halves: (halves[0].origin != "captured", not halves[1].kernel.launch_sites)
+    )
     if len(known_problems) == len(SIDES) and admit.stricter(
         *(halves[0].problem for halves in known_problems[::-1])
     ):

@@ -13,11 +13,13 @@ from dataclasses import replace
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches.launch_sites import Launch
 from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.semantics.inlined_calls import inlined
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.cuda_source.standalone.unit import BUILD_MACRO, TEMPLATE_GUESS
 from kcurate.draft.host.name_values import HostValues, split
 from kcurate.draft.inferred.draft_parts import Parts
 from kcurate.draft.inferred.launch_configuration import Site
+from kcurate.draft.inferred.launch_guess import guess
 from kcurate.draft.inferred.one_launch import draft_of
 from kcurate.draft.inferred.struct_members import unfold
 from kcurate.draft.sketch import Draft, Reason, Remark
@@ -31,11 +33,16 @@ def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...
     `code` is the kernel's self-contained file, `units` the translation units that may launch it. If none of
     them launches it, the launch sites in the record are used.
     """
-    device = Code(code.encode("latin-1", "replace"))
+    device = inlined(Code(code.encode("latin-1", "replace")), kernel.name)
     known = [unit for unit in units if _launches(kernel, unit)]
     if not known and kernel.launch_sites:
         known = [Code(stand_in(kernel.name, kernel.launch_sites))]
     inferred = [draft for unit in known for draft in _of_unit(kernel, device, unit)]
+    if not known and (launch := guess(kernel, code, several=True)) is not None:
+        unit = Code(stand_in(kernel.name, [launch.site(kernel)]))
+        remark = Remark("plan", f"guess: nothing launches it; <<<{launch.text}>>> is what its code suggests")
+        drafted = _of_unit(kernel, device, unit)
+        inferred = [replace(draft, remarks=(remark, *draft.remarks)) for draft in drafted]
     inferred.sort(key=lambda draft: (sum(remark.open for remark in draft.remarks), len(draft.remarks)))
     return tuple(replace(draft, known=tied(draft.known, code)) for draft in inferred or [_nothing(kernel)])
 

@@ -6,6 +6,7 @@ therefore a guess, which a run on the emulator confirms or refutes. Not covered:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -123,6 +124,14 @@ class Bounds:
             return None
         return poly
 
+    def _varies(self, value: Poly) -> bool:
+        """Whether a value depends on a variable of the kernel that is no size as well."""
+        names, sizes = (
+            set(re.findall(r"[A-Za-z_]\w*", " ".join(poly.text() for poly in polys)))
+            for polys in ((value,), self.scalars.values())
+        )
+        return any(name not in sizes and self._settings(name) for name in names)
+
     def product(self, texts: Sequence[str]) -> int | None:
         """The product of constant expressions, such as an array's extents; None: one is not constant."""
         product = 1
@@ -194,7 +203,7 @@ class Bounds:
 
     def definitions(self, name: str) -> list[Node]:
         """Every value that a local variable is initialised with or assigned."""
-        values = [setting.value for setting in self._settings(name) if setting.how in ("=", "(")]
+        values = [setting.value for setting in self._settings(name) if setting.how in ("=", "(", "{")]
         return [node for value in values if (node := cexpr.parse(value)) is not None]
 
     def indices(self, name: str) -> Iterator[Node]:
@@ -265,7 +274,7 @@ class Bounds:
         best: Poly | None = None
         for node in self.indices(name):
             high = self.upper(node)
-            if high is None:
+            if high is None or self._varies(high):
                 return None
             need = high + number(1)
             if best is None or (size(need) or 0) > (size(best) or 0):

@@ -18,7 +18,7 @@ from kcurate.draft.algebra import Poly, ceil_div, factor, from_node, number, rea
 from kcurate.draft.host.allocations import allocation
 from kcurate.draft.host.name_values import HostValues, Scope
 from kcurate.draft.inferred.index_bounds import Bounds
-from kcurate.draft.sketch import OPEN, Reason, Remark
+from kcurate.draft.sketch import Remark
 from kcurate.errors import ProblemError
 from kcurate.problem.c_types import FLOATS, Element
 from kcurate.problem.expressions import evaluate
@@ -29,6 +29,10 @@ GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
 GUESSED_WHOLE = 1
 # Blocks for a kernel with grid-stride loops: several blocks that interact, yet quick on the emulator.
 STRIDING_BLOCKS = 16
+# Sizes of their own, for blocks along each axis that neither the host code nor a guard tells.
+ANY_BLOCKS = ("blocks", "blocks_y", "blocks_z")
+# Dynamic shared memory that nothing tells: every GPU has it, and most kernels use no more.
+GUESSED_SHARED_BYTES = 16384
 # Steps of all threads of a launch: more take minutes to admit on the emulator.
 MAX_WORK = 1 << 27
 FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
@@ -164,7 +168,7 @@ def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
         return poly.expr(), []
     if "extern" not in code:
         return 0, []
-    return OPEN, [Remark("plan.shared_bytes", f"bytes; the host passes {text}", Reason.NO_VALUE)]
+    return GUESSED_SHARED_BYTES, [Remark("plan.shared_bytes", f"guess: the host passes {text}")]
 
 
 def at_sample(poly: Poly) -> int:
@@ -206,8 +210,8 @@ class Configuration:
     remarks: list[Remark]
     values: Mapping[str, Poly]
 
-    def _note(self, place: str, text: str, reason: Reason | None = None) -> None:
-        self.remarks.append(Remark(place, text, reason))
+    def _note(self, place: str, text: str) -> None:
+        self.remarks.append(Remark(place, text))
 
     def read(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
         """The block's extents, and the grid's if the host code tells."""
@@ -280,8 +284,9 @@ class Configuration:
         while guards and guards[-1] is None:
             guards.pop()
         if len(guards) < 1 + rows or any(guard is None for guard in guards):
-            self._note("plan.grid", f"blocks; the host passes {self.site.launch.grid}", Reason.NO_GRID)
-            return (factor(OPEN),)
+            self._note("plan.grid", f"guess: any number; the host passes {self.site.launch.grid}")
+            axes = [axis for axis in range(3) if f"blockIdx.{'xyz'[axis]}" in self.device.text]
+            return tuple(map(factor, ANY_BLOCKS[: axes[-1] + 1])) if axes else (number(1),)
         self._note("plan.grid", f"guess, from the guard: the host passes {self.site.launch.grid}")
         return tuple(
             ceil_div(guard, number(block[axis] if axis < len(block) else 1))

@@ -2,6 +2,7 @@
 
 The block is what the code counts with (`blockIdx.x * 256`, `__shared__ float tile[16][16]`,
 `__launch_bounds__`), else the usual one; the grid covers the bound that a guard compares the index with.
+A draft, which is tried, may also have any number of blocks and a usual amount of shared memory.
 Not covered: whether the launch is right (the judge runs it), launches of host code (`launch_configuration`).
 """
 
@@ -10,14 +11,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcurate.cuda_source.semantics import c_expressions as cexpr
 from kcurate.cuda_source.semantics.c_expressions import Node
 from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.inlined_calls import inlined
 from kcurate.draft.algebra import Poly, bracketed, factor, from_node, number
 from kcurate.draft.inferred.index_bounds import Bounds
-from kcurate.draft.inferred.launch_configuration import GUESSED_BLOCKS, MAX_THREADS, names_of
+from kcurate.draft.inferred.launch_configuration import (
+    ANY_BLOCKS,
+    GUESSED_BLOCKS,
+    GUESSED_SHARED_BYTES,
+    MAX_THREADS,
+    names_of,
+)
 from kcurate.errors import ProblemError
 from kcurate.problem import c_types as types
 from kcurate.problem.expressions import evaluate
@@ -34,11 +42,15 @@ _SAMPLE = 1 << 16
 
 @dataclass(frozen=True)
 class Guess:
-    """Grid, block and bytes of dynamic shared memory, as in host code over the kernel's parameters."""
+    """Grid, block and bytes of dynamic shared memory, as in host code over the kernel's parameters.
+
+    `choices`: parameters that only choose what is computed, with a value that the code knows.
+    """
 
     grid: tuple[str, ...]
     block: tuple[int, ...]
     shared_bytes: int
+    choices: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -48,13 +60,14 @@ class Guess:
 
     def site(self, kernel: Kernel) -> LaunchSite:
         """As a launch in the kernel's own file."""
+        names = [param.name for param in kernel.params]
         return LaunchSite(
             kernel.span.path,
             kernel.span.start_line,
             _dim3(self.grid),
             _dim3(tuple(map(str, self.block))),
             str(self.shared_bytes) if self.shared_bytes else None,
-            arguments=tuple(Argument(param.name) for param in kernel.params),
+            arguments=tuple(Argument(self.choices.get(name, name)) for name in names),
         )
 
 
@@ -62,19 +75,37 @@ def _dim3(extents: tuple[str, ...]) -> str:
     return extents[0] if len(extents) == 1 else f"dim3({', '.join(extents)})"
 
 
-def guess(kernel: Kernel, code: str) -> Guess | None:
-    """The launch of a kernel of this self-contained code; None: its code leaves several, or none."""
-    device = Code(code.encode("latin-1", "replace"))
+def guess(kernel: Kernel, code: str, *, several: bool = False) -> Guess | None:
+    """The launch of a kernel of this self-contained code; None: its code leaves several, or none.
+
+    `several`: one of several will do, with a size of its own for a number of blocks that nothing tells.
+    """
+    device = inlined(Code(code.encode("latin-1", "replace")), kernel.name)
     function = device.function(kernel.name)
     if function is None:
         return None
     reading = _Reading(device, function, {name: factor(name) for name in whole_parameters(kernel, device)})
-    block = reading.block()
+    block = reading.block() or (GUESSED_BLOCKS[reading.axes("threadIdx") - 1] if several else None)
     if block is None:
         return None
     bounds = Bounds(device, function, reading.sizes, block, ())
     grid, shared_bytes = reading.grid(bounds), _shared_bytes(bounds)
-    return None if grid is None or shared_bytes is None else Guess(grid, block, shared_bytes)
+    choices = {}
+    if several:
+        body = device.text[function.body : function.end]
+        choices = {name: value for name in reading.sizes if (value := _choice(name, body)) is not None}
+        grid = grid or ANY_BLOCKS[: reading.axes("blockIdx")] or ("1",)
+        shared_bytes = GUESSED_SHARED_BYTES if shared_bytes is None else shared_bytes
+    return None if grid is None or shared_bytes is None else Guess(grid, block, shared_bytes, choices)
+
+
+def _choice(name: str, body: str) -> str | None:
+    """A value of a parameter that a body only compares with constants, as in `mode == 1`; None: not only."""
+    uses = len(re.findall(rf"(?<![\w.]){name}\b", body))
+    compared = re.findall(rf"(?<![\w.]){name}\s*[)]*\s*([!=])=\s*(\d+)\b", body)
+    switched = len(re.findall(rf"switch\s*\(\s*{name}\s*\)", body))
+    values = [value for how, value in compared if how == "="] or re.findall(r"\bcase\s+(\d+)\s*:", body)
+    return values[0] if values and len(compared) + switched == uses else None
 
 
 def whole_parameters(kernel: Kernel, device: Code) -> tuple[str, ...]:
@@ -100,10 +131,13 @@ class _Reading:
     function: Function
     sizes: Mapping[str, Poly]
 
+    def axes(self, word: str) -> int:
+        """How many axes of `threadIdx` or `blockIdx` the code uses, those before the last included."""
+        return max((axis + 1 for axis in range(3) if f"{word}.{_AXES[axis]}" in self.device.text), default=0)
+
     def block(self) -> tuple[int, ...] | None:
         """Threads along each axis; None: they are not told."""
-        text = self.device.text
-        axes = max((axis + 1 for axis in range(3) if f"threadIdx.{_AXES[axis]}" in text), default=0)
+        text, axes = self.device.text, self.axes("threadIdx")
         if not axes:
             return (1,)
         bounds = Bounds(self.device, self.function, self.sizes, (), ())

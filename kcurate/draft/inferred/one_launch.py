@@ -56,7 +56,7 @@ def draft_of(parts: Parts, name: str, template: tuple[str, ...]) -> Draft:
     steps = pointer_parameters.uploads(parts)
     pointer_parameters.add_buffers(parts, bounds)
     shared, remarks = launch_configuration.shared_of(site, parts.device.text)
-    parts.offsets += [factor(name) for name in names_in(shared)] if shared != OPEN else []
+    parts.offsets += [factor(name) for name in names_in(shared)]
     parts.remarks += remarks
     steps.append(Launch(name, tuple(extent.expr() for extent in grid), block, args, template, shared))
     return _draft(parts, tuple(steps), block, grid, bounds)

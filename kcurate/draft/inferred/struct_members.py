@@ -136,7 +136,7 @@ def unfold(
     return Unfolded(
         kernel,
         replace(kernel, params=tuple(params)),
-        Code(text.encode("latin-1")),
+        device.changed(text),
         replace(launch, arguments=tuple(arguments)),
         structs,
         frozenset(views),

@@ -99,7 +99,26 @@ class Settling:
         return settled
 
     def _settle_text(self, text: Draft, more: Sequence[str]) -> Settled:
-        """Settle one launch's draft: extents that it leaves open are those that a run reaches.
+        """Settle one launch's draft as it is; if it is not admitted, with what keeps it inside its buffers.
+
+        That is few values in integer inputs, and extents that are only large enough.
+        """
+        settled = self._settle_extents(text, more)
+        few = measured_extents.narrowed(text)
+        if settled.outcome not in ("open", "refused") or set(text.reasons) - measured_extents.FILLED:
+            return settled
+        if few is None and settled.outcome != "open":
+            return settled
+        draft = measured_extents.measured(few or text, self.code, self.judge.reach, enough=True)
+        before = own_files.read(self.path)
+        again = settled if draft.reasons else self.settle(draft, more)
+        if again.admitted or settled.outcome == "open":
+            return again
+        store.write_bytes(self.path, before)
+        return settled
+
+    def _settle_extents(self, text: Draft, more: Sequence[str]) -> Settled:
+        """Settle a draft: extents that it leaves open are those that a run reaches.
 
         So are all extents of a kernel that goes beyond them.
         """

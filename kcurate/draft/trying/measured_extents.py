@@ -2,8 +2,10 @@
 
 Every access is followed, at three size settings in which all sizes differ: multiples of a tile, or a few
 elements (first, if there are more sizes than a matrix product has). What then gives the same number of
-elements at each of them is the extent. It is a guess, tried like any other (`admit`). Not covered: following
-(`kcurate.judge.counted_runs`), kernels whose sizes or grid are open too.
+elements at each of them is the extent; else the polynomial over the sizes that gives it at many settings. If
+nothing does, because values or the least of several sizes decide, it may be a multiple of a product or sum of
+sizes that is nowhere exceeded. It is a guess, tried like any other (`admit`). Not covered: following
+(`kcurate.judge.counted_runs`), kernels whose sizes are open too.
 """
 
 from __future__ import annotations
@@ -12,22 +14,26 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, permutations
+from itertools import chain, combinations_with_replacement, permutations
+
+import numpy as np
 
 from kcurate.draft import size_settings
+from kcurate.draft.algebra import Poly
 from kcurate.draft.captured import candidate_expressions
 from kcurate.draft.for_pairs.other_kernel import launches_of
+from kcurate.draft.inferred.buffer_contents import any_integers
 from kcurate.draft.size_settings import Settings
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.draft.trying.admit import plain_candidate, row_elements, with_problem
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import names_in
-from kcurate.records import Buffer, Candidate, Expr, Launch, Problem, Sizes
+from kcurate.records import Buffer, Candidate, Expr, Init, Launch, Problem, Sizes
 
 Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
-# Elements of a buffer whose extent is looked for.
-ROOM = 1 << 22
+# Elements of a buffer whose extent is looked for: at multiples of a tile, and at a few elements.
+ROOM, ROOM_FOR_FEW = 1 << 22, 1 << 19
 SETTINGS = 3
 # Small numbers fit more expressions by chance.
 SETTINGS_OF_FEW = 5
@@ -38,6 +44,14 @@ FEW = (3, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16, 19, 18)
 # Kernels with more sizes than this are first run at few elements: most have guards, and many multiply.
 MOST_TILED = 3
 MOST_FACTORS = 6
+# What measuring fills in.
+FILLED = frozenset((Reason.NO_EXTENT, Reason.ONE_SIZE))
+# Sizes of a polynomial at most, and of one with products of three; settings beyond those that determine it.
+MOST_IN_POLYNOMIAL, MOST_IN_CUBES, MORE_SETTINGS = 8, 3, 4
+# The least share of an extent that the kernel reaches at every setting.
+LEAST_REACHED = 0.4
+# Indices of which nothing is known: two values keep a kernel inside any buffer that has two of each.
+FEW_VALUES = Init("integers", {"low": 0, "high": 2})
 WHY = "guess: as far as the kernel goes on the emulator"
 
 
@@ -53,12 +67,30 @@ def reopened(draft: Draft) -> Draft:
     return replace(with_problem(draft, replace(problem, buffers=buffers)), remarks=remarks, needs=())
 
 
-def measured(draft: Draft, code: str, reach: Reach) -> Draft:
+def narrowed(draft: Draft) -> Draft | None:
+    """The draft with zeros and ones in place of any integers, which may be indices; None: there are none."""
+    problem = draft.known.problem
+    buffers = {
+        name: replace(buffer, init=FEW_VALUES)
+        for name, buffer in problem.buffers.items()
+        if buffer.role == "in" and buffer.dtype != OPEN and buffer.init == any_integers(buffer.dtype)
+    }
+    if not buffers:
+        return None
+    places = {f"buffers.{name}.init" for name in buffers}
+    kept = tuple(remark for remark in draft.remarks if remark.place not in places)
+    remarks = tuple(Remark(place, "guess: few values, since others lead astray") for place in sorted(places))
+    changed = with_problem(draft, replace(problem, buffers={**problem.buffers, **buffers}))
+    return replace(changed, remarks=(*kept, *remarks))
+
+
+def measured(draft: Draft, code: str, reach: Reach, *, enough: bool = False) -> Draft:
     """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
 
     `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
+    `enough`: an extent may be larger than that.
     """
-    if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE}:
+    if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - FILLED:
         return draft
     (side,) = draft.known.sides.values()
     problem, launch = draft.known.problem, next(iter(launches_of(side.plan)), None)
@@ -69,21 +101,33 @@ def measured(draft: Draft, code: str, reach: Reach) -> Draft:
     large = large or [name for name, _ in draft.limits]
     tiled = _settings(dict(draft.limits), large, launch, block)
     few = _few(dict(draft.limits), large)
-    orders = (few, tiled) if len(large) > MOST_TILED else (tiled, few)
+    # Where values lead astray, no polynomial does.
+    many = _many(dict(draft.limits), large) if narrowed(draft) is None else ()
+    orders = (few, many, tiled) if len(large) > MOST_TILED else (tiled, few, many)
     for settings in orders if draft.limits else (({},),):
-        shaped = _measured_at(settings, draft, code, reach, block)
+        shaped = _measured_at(settings, draft, code, reach, block, enough)
         if shaped is not None:
-            steps = (Settings("as the extents were found", settings[:2]),) if settings is tiled else ()
+            found_at = settings is tiled or len(large) > MOST_TILED
+            steps = (Settings("as the extents were found", settings[:2]),) if found_at else ()
             return _filled(draft, problem, shaped, steps, launch, block)
     return draft
 
 
 def _measured_at(
-    settings: tuple[Mapping[str, int], ...], draft: Draft, code: str, reach: Reach, block: Sequence[int]
+    settings: tuple[Mapping[str, int], ...],
+    draft: Draft,
+    code: str,
+    reach: Reach,
+    block: Sequence[int],
+    enough: bool,
 ) -> dict[str, Buffer] | None:
     """The buffers whose extents were open, as far as the kernel goes at these settings; None: no fit."""
+    if not settings:
+        return None
     problem = draft.known.problem
-    roomy = {name: replace(buffer, shape=_roomy(buffer)) for name, buffer in problem.buffers.items()}
+    largest = max((value for setting in settings for value in setting.values()), default=TILE)
+    room = ROOM_FOR_FEW if largest < TILE else ROOM
+    roomy = {name: replace(buffer, shape=_roomy(buffer, room)) for name, buffer in problem.buffers.items()}
     tried = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
     try:
         runs = reach(plain_candidate(with_problem(draft, tried).known, code, draft.kernel))
@@ -97,15 +141,16 @@ def _measured_at(
                 return None  # it ended before it wrote anything
             unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
             values = tuple(-(-max(1, run[name]) // unit) for run in runs or ())
-            extent = _fitted(values, names, block)
+            extent = _fitted(values, names, block) or _polynomial(values, names)
+            extent = extent or (_covering(values, names) if enough else None)
             if extent is None:
                 return None
             shaped[name] = replace(buffer, shape=(extent, *buffer.shape[1:]))
     return shaped or None
 
 
-def _roomy(buffer: Buffer) -> tuple[Expr, ...]:
-    return (ROOM // row_elements(buffer), *buffer.shape[1:]) if buffer.shape[0] == OPEN else buffer.shape
+def _roomy(buffer: Buffer, room: int) -> tuple[Expr, ...]:
+    return (room // row_elements(buffer), *buffer.shape[1:]) if buffer.shape[0] == OPEN else buffer.shape
 
 
 def _settings(
@@ -117,7 +162,9 @@ def _settings(
     rest = [name for name in large if name not in in_grid]
     shares = [int(digits) for each in launch.grid for digits in re.findall(r"\b\d+\b", str(each))]
     unit = max(
-        TILE, math.prod(block) if len(large) == 1 else 1, *(share for share in shares if share <= MOST_TILE)
+        TILE,
+        math.prod(block) if len(large) == len(launch.grid) == 1 else 1,
+        *(share for share in shares if share <= MOST_TILE),
     )
     settings = []
     for turn in range(SETTINGS):
@@ -154,6 +201,60 @@ def _fitted(
         _multiplied(values, names),
     )
     return next(expressions, None)
+
+
+def _many(limits: Mapping[str, int | None], large: Sequence[str]) -> tuple[Mapping[str, int], ...]:
+    """Settings of a few elements, enough to tell any polynomial over the sizes; none for too many sizes."""
+    count = len(_monomials(large)) + MORE_SETTINGS
+    if not large or len(large) > MOST_IN_POLYNOMIAL:
+        return ()
+    drawn = np.random.default_rng(0).integers(5, 24, (count, len(large)))
+    fixed = {name: default or 1 for name, default in limits.items()}
+    return tuple(fixed | dict(zip(large, map(int, row), strict=True)) for row in drawn)
+
+
+def _monomials(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Products of at most two sizes, three where there are few sizes; the empty one first."""
+    degree = 3 if len(names) <= MOST_IN_CUBES else 2
+    return [
+        each for count in range(degree + 1) for each in combinations_with_replacement(sorted(names), count)
+    ]
+
+
+def _polynomial(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Expr | None:
+    """The sum of products of sizes with whole factors that gives the elements at every setting."""
+    monomials = _monomials([name for name, known in names.items() if len(set(known)) > 1])
+    if len(values) < len(monomials) + MORE_SETTINGS:
+        return None
+    columns = [
+        [math.prod(setting) for setting in zip(*(names[name] for name in each), strict=True)]
+        or [1] * len(values)
+        for each in monomials
+    ]
+    table = np.array(columns, dtype=np.float64).T
+    factors = np.rint(np.linalg.lstsq(table, np.array(values, dtype=np.float64), rcond=None)[0])
+    if not np.array_equal(table @ factors, values):
+        return None
+    terms = {each: int(factor) for each, factor in zip(monomials, factors, strict=True) if factor}
+    return Poly(terms).expr()
+
+
+def _covering(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Expr | None:
+    """The least multiple of a product or sum of sizes that no setting exceeds, and all come nearest to."""
+    least = 1 << (max(values) - 1).bit_length()
+    best: tuple[float, Expr] = (min(values) / least, least)
+    chosen = [each for count in (1, 2, 3) for each in combinations_with_replacement(names, count)]
+    forms: list[tuple[str, Callable[[Sequence[int]], int], tuple[str, ...]]]
+    forms = [("*", math.prod, each) for each in chosen]
+    forms += [("+", sum, each) for each in chosen if len(set(each)) == 2 == len(each)]
+    for operator, joined, each in forms:
+        known = [joined(setting) for setting in zip(*(names[name] for name in each), strict=True)]
+        times = max(-(-value // number) for value, number in zip(values, known, strict=True))
+        share = min(value / (times * number) for value, number in zip(values, known, strict=True))
+        if share > best[0]:
+            text = operator.join(each) if operator == "*" else f"({operator.join(each)})"
+            best = share, f"{times}*{text}" if times > 1 else text
+    return best[1] if best[0] >= LEAST_REACHED else None
 
 
 def _multiplied(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
