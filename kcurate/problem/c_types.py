@@ -83,7 +83,7 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
     for _ in range(MAX_DEPTH):
         if text.endswith("]"):
             base, *sizes = re.split(r"\s*\[", text.replace("]", ""))
-            item, extents = element(base, names, code), [_extent(size, names) for size in sizes]
+            item, extents = element(base, names, code), [_array_extent(size, names) for size in sizes]
             lanes = math.prod(extent or 0 for extent in extents)
             return Element(item.dtype, item.lanes * lanes) if item is not None and lanes else None
         text = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())
@@ -124,7 +124,7 @@ def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     return Element(dtype, lanes) if dtype else None
 
 
-def _extent(text: str, names: Mapping[str, str]) -> int | None:
+def _array_extent(text: str, names: Mapping[str, str]) -> int | None:
     """An array's extent, computed from constants; None: unknown."""
     for _ in range(MAX_DEPTH):
         text = re.sub(r"[A-Za-z_]\w*", lambda word: f"({names.get(word[0], word[0])})", text)
@@ -160,9 +160,10 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     listed = []
     for declared_type, member_name, sizes in inside or ():
         type_text = re.sub(r"\w+", lambda word: bound.get(word[0], word[0].encode()).decode(), declared_type)
+        type_text, own_extents = _array_parts(type_text, names)
         count = 1
-        for size in sizes:
-            extent = _extent(size, names)
+        for size in (*sizes, *own_extents):
+            extent = _array_extent(size, names)
             if extent is None:
                 return None
             count *= extent
@@ -170,8 +171,17 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     return tuple(listed) if inside is not None else None
 
 
+def _array_parts(type_text: str, names: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Element type and extents of a typedef of an array; any other type as it is, without extents."""
+    resolved = _without_typedefs(type_text, names)
+    if not resolved.endswith("]"):
+        return type_text, []
+    base, *extents = re.split(r"\s*\[", resolved.replace("]", ""))
+    return base, extents
+
+
 def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
-    """Whether a type is a struct without data, such as a functor: it is passed as one byte of any value."""
+    """Whether a type is a struct without data, such as a functor: it is passed as one byte whose value does not matter."""
     return members(type_text, names, code) == ()
 
 
@@ -241,7 +251,7 @@ def _layout(
     type_text: str, names: Mapping[str, str], code: str, path: str, depth: int, pointers: bool = False
 ) -> tuple[list[Inside], int, int] | None:
     """The numbers in a type (and its pointers, with `pointers`), then its size and alignment in bytes."""
-    resolved = _meant(type_text, names)
+    resolved = _without_typedefs(type_text, names)
     if path and "*" in resolved:
         width = numpy_dtype(POINTER).itemsize
         inner = Inside(path, StructField(_flat(path), POINTER), 0, resolved)
@@ -277,8 +287,8 @@ def _layout(
     return placed, max(1, -(-size // alignment) * alignment), alignment
 
 
-def _meant(type_text: str, names: Mapping[str, str]) -> str:
-    """A type with its typedefs resolved, and with the stars of both."""
+def _without_typedefs(type_text: str, names: Mapping[str, str]) -> str:
+    """A type with its typedefs resolved, keeping the `*` of the typedef and of its use."""
     text = type_text
     for _ in range(MAX_DEPTH):
         base = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())

@@ -412,3 +412,12 @@ def test_a_name_for_a_pointer_is_a_pointer(alias: str) -> None:
 )
 def test_what_a_plan_does_not_pack_has_no_layout(declared: str) -> None:
     assert types.layout("S", {}, declared, pointers=True) is None
+
+
+def test_a_member_of_an_array_typedef_is_laid_out_as_an_array_is() -> None:
+    """Not as `float2`, which has an alignment of its own and members `x` and `y`."""
+    code = "typedef float v2[2]; struct S { int a; v2 b; };"
+    struct = types.pointee("S*", {"v2": "float[2]"}, code)
+    assert struct is not None
+    assert struct.lanes == 12
+    assert struct.fields == (("a", "int32"), ("b[0]", "float32"), ("b[1]", "float32"))
