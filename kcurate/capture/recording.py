@@ -182,7 +182,7 @@ def _variables(code: str) -> Mapping[str, str]:
     return {
         variable.name: variable.type
         for word in ("__device__", "__constant__")
-        for variable in text.outside(word)
+        for variable in text.globals_of_type(word)
     }
 
 

@@ -51,7 +51,7 @@ _DROPPED = re.compile(
 # A plan passes a pointer inside a struct by value as this dtype.
 POINTER = "uint64"
 # A struct with more numbers is data rather than a kernel argument.
-MAX_INSIDE = 1024
+MAX_STRUCT_NUMBERS = 1024
 MAX_DEPTH = 8
 _LANES = "xyzw"
 
@@ -107,10 +107,10 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
     if not _TYPE_NAME.fullmatch(text):
         return None
     underlying = declarations.enumerations(code).get(text) if "enum" in code else None
-    return element(underlying, names) if underlying is not None else _struct(text, names, code)
+    return element(underlying, names) if underlying is not None else _uniform_struct(text, names, code)
 
 
-def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
+def _uniform_struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     """A struct whose members, nested ones included, all have one built-in type, as lanes of that type."""
     others = {other_name: type_text for other_name, type_text in names.items() if other_name != name}
     lanes, dtype = 0, None
@@ -180,13 +180,13 @@ def _array_parts(type_text: str, names: Mapping[str, str]) -> tuple[str, list[st
     return base, extents
 
 
-def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
-    """Whether a type is a struct without data, such as a functor: it is passed as one byte whose value does not matter."""
+def is_empty_struct(type_text: str, names: Mapping[str, str], code: str) -> bool:
+    """Whether a type is a struct without data, such as a functor: it is passed as one byte of any value."""
     return members(type_text, names, code) == ()
 
 
 @dataclass(frozen=True)
-class Inside:
+class PlacedMember:
     """A number or pointer in a struct: `path` is how code reaches it, such as `box.low[1]`.
 
     `at` is its offset in bytes; `pointer` is its type if it is a pointer, else empty.
@@ -205,7 +205,7 @@ class Inside:
 
 def layout(
     type_text: str, names: Mapping[str, str], code: str, *, pointers: bool = False
-) -> tuple[Inside, ...] | None:
+) -> tuple[PlacedMember, ...] | None:
     """Every number in a struct, in order; None: it holds anything else, or a plan would pack it differently.
 
     With `pointers` it may also hold pointers, as 8-byte numbers.
@@ -242,19 +242,19 @@ def pointee(
     return Element("uint8", size, tuple(fields))
 
 
-def size_of(inside: tuple[Inside, ...]) -> int:
+def size_of(inside: tuple[PlacedMember, ...]) -> int:
     """Bytes of a struct, as a plan packs it."""
     return c_layout([member.field for member in inside])[1]
 
 
 def _layout(
     type_text: str, names: Mapping[str, str], code: str, path: str, depth: int, pointers: bool = False
-) -> tuple[list[Inside], int, int] | None:
+) -> tuple[list[PlacedMember], int, int] | None:
     """The numbers in a type (and its pointers, with `pointers`), then its size and alignment in bytes."""
     resolved = _without_typedefs(type_text, names)
     if path and "*" in resolved:
         width = numpy_dtype(POINTER).itemsize
-        inner = Inside(path, StructField(_flat(path), POINTER), 0, resolved)
+        inner = PlacedMember(path, StructField(_field_name(path), POINTER), 0, resolved)
         return ([inner], width, width) if pointers and not set("([{") & set(resolved) else None
     inside = members(type_text, names, code)
     if inside is None:
@@ -265,15 +265,15 @@ def _layout(
         lanes = _LANES if whole.lanes <= len(_LANES) else [str(lane) for lane in range(whole.lanes)]
         paths = [path] if whole.lanes == 1 else [_joined(path, lane) for lane in lanes[: whole.lanes]]
         parts = [
-            Inside(part_path, StructField(_flat(part_path), whole.dtype), i * width)
+            PlacedMember(part_path, StructField(_field_name(part_path), whole.dtype), i * width)
             for i, part_path in enumerate(paths)
         ]
         size = width * whole.lanes
         return parts, size, min(16, size) if whole.lanes in (2, 4) else width
-    placed: list[Inside] = []
+    placed: list[PlacedMember] = []
     size, alignment = 0, 1
     for member in inside:
-        if len(placed) + member.count > MAX_INSIDE:
+        if len(placed) + member.count > MAX_STRUCT_NUMBERS:
             return None
         for index in range(member.count):
             inner_path = _joined(path, member.name) + (f"[{index}]" if member.count > 1 else "")
@@ -302,5 +302,5 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _flat(path: str) -> str:
+def _field_name(path: str) -> str:
     return "_".join(re.findall(r"\w+", path))

@@ -80,7 +80,7 @@ def test_a_sign_of_several_characters_survives_the_expansion_of_a_macro() -> Non
     assert b"a += 2" in text and b"a <<= 1" in text
     code = Code(b"#define ADD(x, n) x += n;\nvoid f(int a) { int b = 0; ADD(b, 2) }\n")
     (function,) = code.functions
-    assert [setting.how for setting in code.in_function("b", function)] == ["=", "+="]
+    assert [setting.how for setting in code.settings_in("b", function)] == ["=", "+="]
 
 
 @given(st.lists(st.sampled_from(["#", " ", "\t", "\n", "\\", "\\\n", "\r\n", "a", "#define"])).map("".join))

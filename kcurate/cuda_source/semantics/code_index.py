@@ -193,7 +193,7 @@ class Code:
         function = self.function_at(at) if at is not None else None
         if function is not None and at is not None:
             meant = self.declared(name, at)
-            local = self.in_function(name, function)
+            local = self.settings_in(name, function)
             return tuple(setting for setting in local if self.declared(name, setting.at) == meant)
         return tuple(setting for setting in self._settings.get(name, ()) if self._means_outside(setting))
 
@@ -207,7 +207,7 @@ class Code:
         taken = any(param_name == setting.name for _, param_name in function.params)
         return known and not taken and self.declared(setting.name, setting.at) is None
 
-    def in_function(self, name: str, function: Function) -> tuple[Setting, ...]:
+    def settings_in(self, name: str, function: Function) -> tuple[Setting, ...]:
         """Everything that sets a name inside a function, whatever it means there."""
         key = name, function.start
         if key not in self._local:
@@ -222,7 +222,7 @@ class Code:
         function = self.function_at(at)
         around = [
             setting
-            for setting in (self.in_function(name, function) if function is not None else ())
+            for setting in (self.settings_in(name, function) if function is not None else ())
             if setting.type and setting.scope[0] <= at < setting.scope[1] and setting.at <= at
         ]
         return max(around, key=lambda setting: setting.at, default=None)
@@ -230,10 +230,10 @@ class Code:
     def declared_in(self, function: Function) -> Iterator[str]:
         """The names that a function declares, its parameters apart."""
         for name in self._settings:
-            if any(setting.type for setting in self.in_function(name, function)):
+            if any(setting.type for setting in self.settings_in(name, function)):
                 yield name
 
-    def outside(self, word: str) -> Iterator[Setting]:
+    def globals_of_type(self, word: str) -> Iterator[Setting]:
         """The variables declared outside of functions whose types contain a word, by name."""
         for name in self._settings:
             yield from (setting for setting in self.settings(name) if word in setting.type.split())
@@ -278,7 +278,7 @@ class Code:
             self._used[function.start] = uses
         yield from self._used[function.start].get(name, ())
 
-    def passed_to(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
+    def arguments_passed_for(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
         """What other functions pass for a parameter: where, and the argument."""
         names = [param_name for _, param_name in function.params]
         for call in self.calls.get(function.name, ()) if name in names else ():

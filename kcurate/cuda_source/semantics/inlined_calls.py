@@ -89,7 +89,7 @@ def _block(code: Code, callee: Function, call: Call, suffix: str) -> str:
     declared = []
     types = {name: type_text for type_text, name in callee.params}
     for name, text in _passed(callee, call).items():
-        changed = bool(code.in_function(name, callee))
+        changed = bool(code.settings_in(name, callee))
         if name not in types or (not changed and (text.isidentifier() or text.isdigit())):
             names[name] = text
         else:

@@ -27,10 +27,10 @@ from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import (
     all_builtins_visible,
-    last_barriers,
-    needs_warps,
+    any_uses_builtins,
+    depends_on_warps,
     reachable,
-    use_builtins,
+    trailing_barriers,
 )
 from kcurate.records import Side
 
@@ -47,7 +47,7 @@ def between_barriers(subject: Subject) -> Side | NotApplicable:
     sizes: dict[str, int] = {}
     for function in tree.functions():
         extents = same_block(subject.side, function.name)
-        within = len(barriers(tree, function.body)) - len(last_barriers(tree, function))
+        within = len(barriers(tree, function.body)) - len(trailing_barriers(tree, function))
         if not function.kernel or not extents or not within:
             continue
         size = chunk(extents) or _of_few(extents)
@@ -84,13 +84,13 @@ def _check(tree: Tree, function: Function) -> None:
     macros = b"".join(tree.text(node) for node in tree.nodes("preproc_def", "preproc_function_def"))
     if function.node.has_error or any(tree.nodes(*_JUMPS, within=body)):
         raise Refused("the code does not parse, or uses return or goto")
-    if needs_warps(tree, called) or any(
+    if depends_on_warps(tree, called) or any(
         word in callee.node.text for callee in called[1:] for word in _BLOCK_WIDE
     ):
         raise Refused("the code may depend on which threads form a warp")
     if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
         raise Refused("memory is ordered by more than barriers")
-    if not all_builtins_visible(tree) or use_builtins(tree, called[1:]):
+    if not all_builtins_visible(tree) or any_uses_builtins(tree, called[1:]):
         raise Refused("a macro or a called function uses built-in variables")
     if any(waits(tree, callee) for callee in called):
         raise Refused("a thread may wait for another")

@@ -19,7 +19,7 @@ from kcurate.deopt.rules.first_use import uses_first
 from kcurate.deopt.rules.ranges import CHANGES, Ranges
 from kcurate.deopt.rules.read_only_uses import takes_values
 from kcurate.deopt.rules.statement_removal import line_of
-from kcurate.deopt.rules.threads import BUILTINS, builtins, in_macros
+from kcurate.deopt.rules.threads import BUILTINS, builtins, named_in_a_macro
 
 _BARRIER = re.compile(rb"__syncthreads\s*\(\s*\)\s*;\Z")
 _PURE_NODES = frozenset(
@@ -113,7 +113,7 @@ class Parts:
     def _unsteady(self, variable: Declared) -> bool:
         """Whether a local may change, or its name has several declarations."""
         same = [other for other in self.tree.declared(self.body) if other.name == variable.name]
-        return len(same) != 1 or bool(self._changes(variable)) or in_macros(self.tree, variable.name)
+        return len(same) != 1 or bool(self._changes(variable)) or named_in_a_macro(self.tree, variable.name)
 
     def _changes(self, variable: Declared) -> list[Node]:
         """Where a local, or a member of it, is assigned, incremented, or passed so that it may change."""
@@ -281,7 +281,7 @@ class Parts:
         """
         if b"__shared__" in variable.qualifiers or any(variable.declaration == node for node in self.again):
             return b"__shared__" not in variable.qualifiers
-        if in_macros(self.tree, variable.name):
+        if named_in_a_macro(self.tree, variable.name):
             raise Refused("a macro uses a per-thread value")
         if variable.value is not None and not self._unsteady(variable) and self._pure(variable.value):
             return False

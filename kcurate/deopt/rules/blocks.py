@@ -74,9 +74,9 @@ def _resized(subject: Subject, size: int, otherwise: str) -> Side | NotApplicabl
             continue
         called = threads.reachable(tree, function)
         width_edits = _width_edits(Ranges(tree, function, extents))
-        if threads.needs_blocks(tree, function, called):
+        if threads.depends_on_blocks(tree, function, called):
             reason = "the code may depend on which threads form a block"
-        elif width_edits is None or threads.use_builtins(tree, called[1:]):
+        elif width_edits is None or threads.any_uses_builtins(tree, called[1:]):
             reason = "the code uses built-ins other than in the global index"
         else:
             edits += width_edits
@@ -98,7 +98,7 @@ def _smaller(launch: Launch, size: int) -> Launch:
 def _width_edits(ranges: Ranges) -> list[Edit] | None:
     """Constants that stand for the block extent, to become `blockDim.x`; None: built-ins have other uses."""
     edits: list[Edit] = []
-    indices = _indices(ranges, (threads.is_global_index, threads.is_index_of_rows), _OTHER_AXES)
+    indices = _indices(ranges, (threads.is_global_index, threads.is_row_major_global_index), _OTHER_AXES)
     for node in indices or ():
         if b"blockDim.x" in b"".join(node.text.split()):
             continue
@@ -120,7 +120,9 @@ def _indices(ranges: Ranges, known: Sequence[Index], free: tuple[bytes, ...]) ->
     nodes: list[Node] = []
     covered: set[int] = set()
     for node in tree.nodes("binary_expression", within=body):
-        if node.id not in covered and any(is_known(ranges, node) for is_known in (*known, threads.is_stride)):
+        if node.id not in covered and any(
+            is_known(ranges, node) for is_known in (*known, threads.is_grid_stride)
+        ):
             nodes.append(node)
             covered |= {part.id for part in tree.nodes(within=node)}
     for node, text in threads.builtins(tree, body):
@@ -142,9 +144,9 @@ def strided_threads(subject: Subject) -> Side | NotApplicable:
         ranges = Ranges(tree, function, same_block(subject.side, function.name))
         called = threads.reachable(tree, function)
         indices = _indices(ranges, (threads.is_global_index,), _NOT_X)
-        if threads.needs_blocks(tree, function, called):
+        if threads.depends_on_blocks(tree, function, called):
             reason = "the code may depend on which threads form a block"
-        elif indices is None or threads.use_builtins(tree, called[1:]):
+        elif indices is None or threads.any_uses_builtins(tree, called[1:]):
             reason = "the code uses built-ins other than in the global index"
         elif not all(_typed(node) for node in indices):
             reason = "the type of a global index is not known"
@@ -191,7 +193,7 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
         if value is None or not (value.start_byte <= node.start_byte < value.end_byte):
             continue
         many = sum(other.name == declaration.name for other in tree.declared(function.body)) != 1
-        if many or threads.in_macros(tree, declaration.name):
+        if many or threads.named_in_a_macro(tree, declaration.name):
             return False
         set_by = {declaration.node.id}
         if assignment := next((up for up in ancestors(value) if up.type == "assignment_expression"), None):

@@ -86,10 +86,10 @@ def _refusal(tree: Tree, function: Function) -> str | None:
     body = function.body
     if function.node.has_error or any(tree.nodes("labeled_statement", "goto_statement", within=body)):
         return "the code does not parse, or uses goto"
-    if threads.needs_blocks(tree, function, called):
+    if threads.depends_on_blocks(tree, function, called):
         return "the code may depend on which threads form a block"
     used = [text for _, text in threads.builtins(tree, body)]
-    if b"threadIdx.x" not in used or threads.use_builtins(tree, called[1:]):
+    if b"threadIdx.x" not in used or threads.any_uses_builtins(tree, called[1:]):
         return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
     if any(waits(tree, callee) for callee in called):
         return "a thread may wait for another"
@@ -152,7 +152,7 @@ def _variable_of(node: Node) -> bytes | None:
 def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
     """The body turned into a loop over a thread's elements."""
     tree, body = ranges.tree, ranges.function.body
-    barriers = threads.last_barriers(tree, ranges.function)
+    barriers = threads.trailing_barriers(tree, ranges.function)
     head = b"\n    for (int %b = 0; %b < %d; %b++) {" % (item, item, size, item)
     yield Edit(body.start_byte + 1, body.start_byte + 1, head)
     yield Edit(body.end_byte - 1, body.end_byte - 1, b"    }\n")

@@ -45,7 +45,7 @@ def swap_axes(subject: Subject) -> Side | NotApplicable:
     ]
     if not tall:
         return NotApplicable("no kernel known to have two-dimensional blocks")
-    if threads.needs_warps(tree, tuple(touched.values())) or not threads.all_builtins_visible(tree):
+    if threads.depends_on_warps(tree, tuple(touched.values())) or not threads.all_builtins_visible(tree):
         return NotApplicable("the code may depend on which threads form a warp")
     if any(function.node.id in touched and any(threads.builtins(tree, function.node)) for function in others):
         return NotApplicable("a function with thread indices also runs in one-dimensional blocks")
@@ -130,7 +130,7 @@ def _grid_stride_loop(ranges: Ranges) -> Node | None:
         condition.child_by_field_name("left").text == name
         and declared[0].value is not None
         and threads.is_global_index(ranges, declared[0].value)
-        and threads.is_stride(ranges, update.child_by_field_name("right"))
+        and threads.is_grid_stride(ranges, update.child_by_field_name("right"))
     )
     return loop if fits else None
 

@@ -39,20 +39,20 @@ def reachable(tree: Tree, kernel: Function) -> tuple[Function, ...]:
     return tuple(called)
 
 
-def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
+def depends_on_warps(tree: Tree, functions: Sequence[Function]) -> bool:
     """Whether functions may depend on which threads form a warp; macros count as used by all."""
     return any(_WARPS.search(text) for text in _texts(tree, functions))
 
 
-def needs_blocks(tree: Tree, kernel: Function, called: Sequence[Function]) -> bool:
+def depends_on_blocks(tree: Tree, kernel: Function, called: Sequence[Function]) -> bool:
     """Whether a kernel may depend on which threads form a block; `called`: the result of `reachable`."""
     if not all_builtins_visible(tree):
         return True
-    texts = _texts(tree, called, last_barriers(tree, kernel))
+    texts = _texts(tree, called, trailing_barriers(tree, kernel))
     return any(_WARPS.search(text) or _BLOCKS.search(text) for text in texts)
 
 
-def last_barriers(tree: Tree, function: Function) -> tuple[Node, ...]:
+def trailing_barriers(tree: Tree, function: Function) -> tuple[Node, ...]:
     """Barriers at the end of a function's body, which order nothing."""
     nodes: list[Node] = []
     for child in reversed(function.body.named_children):
@@ -83,7 +83,7 @@ def builtins(tree: Tree, within: Node | None = None) -> Iterator[tuple[Node, byt
             yield node, b"".join(node.text.split())
 
 
-def use_builtins(tree: Tree, functions: Sequence[Function]) -> bool:
+def any_uses_builtins(tree: Tree, functions: Sequence[Function]) -> bool:
     """Whether any of these functions uses a built-in variable."""
     return any(any(builtins(tree, function.node)) for function in functions)
 
@@ -94,7 +94,7 @@ def all_builtins_visible(tree: Tree) -> bool:
     return len(words) == sum(1 for _ in builtins(tree))
 
 
-def in_macros(tree: Tree, name: bytes) -> bool:
+def named_in_a_macro(tree: Tree, name: bytes) -> bool:
     """Whether a macro body contains a name, so that some of its uses are invisible."""
     macros = tree.nodes("preproc_def", "preproc_function_def")
     return any(name in identifiers(tree.text(node)) for node in macros)
@@ -158,7 +158,7 @@ def is_global_index(ranges: Ranges, node: Node) -> bool:
     return offset is not None and _is_product(ranges, offset, b"blockIdx.x")
 
 
-def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
+def is_row_major_global_index(ranges: Ranges, node: Node) -> bool:
     """Whether an expression is `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x`."""
     offset = _block_offset(ranges, node)
     if offset is None:
@@ -183,7 +183,7 @@ def _block_offset(ranges: Ranges, node: Node) -> Node | None:
     return parts[1 - texts.index(b"threadIdx.x")]
 
 
-def is_stride(ranges: Ranges, node: Node) -> bool:
+def is_grid_stride(ranges: Ranges, node: Node) -> bool:
     """Whether an expression is `gridDim.x * blockDim.x`."""
     return _is_product(ranges, node, b"gridDim.x")
 

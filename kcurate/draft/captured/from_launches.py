@@ -219,7 +219,8 @@ class _Reading:
     def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
         """Upload steps for the variables of the kernel's code that the program wrote."""
         elements = {
-            declared.name: self._element(declared.type) for declared in self.device.outside("__constant__")
+            declared.name: self._element(declared.type)
+            for declared in self.device.globals_of_type("__constant__")
         }
         steps: list[Step] = []
         for symbol in self.launches[0].symbols:

@@ -96,7 +96,7 @@ class Reader:
             elif element is not None and element.lanes == 1 and element.size_bytes == size:
                 values = tuple(_value(arg, element.dtype, 0) for arg in passed)
                 arguments.numbers.append(Number(name, place, element.dtype, values))
-            elif size == 1 and types.empty(param.type, self.names, self.code):
+            elif size == 1 and types.is_empty_struct(param.type, self.names, self.code):
                 arguments.numbers.append(Number(name, place, "uint8", (0,) * len(passed)))
             elif not self._struct(arguments, name, place, param.type, passed):
                 reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT

@@ -60,7 +60,7 @@ def allocation(values: HostValues, text: str, scope: Scope, width: int, depth: i
             allocated = allocation(values, source, values.scope(setting.at), width, depth + 1)
             if allocated is not None:
                 return allocated
-    for at, argument in values.host.passed_to(name, scope.function):
+    for at, argument in values.host.arguments_passed_for(name, scope.function):
         return allocation(values, argument, values.scope(at), width, depth + 1)
     return None
 

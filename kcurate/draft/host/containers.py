@@ -57,7 +57,7 @@ def shape(host: Code, name: str, at: int | None, resolve: Resolve, depth: int = 
         if extents is not None:
             return extents
     function = host.function_at(at) if at is not None else None
-    for there, argument in host.passed_to(name, function) if function is not None else ():
+    for there, argument in host.arguments_passed_for(name, function) if function is not None else ():
         extents = shape(host, path_in(argument), there, resolve, depth + 1)
         if extents is not None:
             return extents

@@ -199,7 +199,7 @@ class HostValues:
 
     def _from_caller(self, name: str, function: Function) -> Node | None:
         """The argument in the first call that can be resolved."""
-        for at, argument in self.host.passed_to(name, function):
+        for at, argument in self.host.arguments_passed_for(name, function):
             node = cexpr.parse(argument)
             if node is None:
                 continue
@@ -309,7 +309,7 @@ class HostValues:
         function = scope.function
         settings = _set_anew(self.host.settings(name, scope.at)) if function else []
         if not settings and function is not None:
-            for at, argument in self.host.passed_to(name, function):
+            for at, argument in self.host.arguments_passed_for(name, function):
                 return self.extents(argument, self.scope(at))
         settings = settings or _set_anew(self.host.settings(name))
         before = [setting for setting in settings if setting.at < scope.at] or settings

@@ -22,7 +22,7 @@ MAX_DIMENSIONS = 8
 DATA = "data"
 
 
-def layout(type_text: str, names: Mapping[str, str]) -> tuple[types.Inside, ...] | None:
+def layout(type_text: str, names: Mapping[str, str]) -> tuple[types.PlacedMember, ...] | None:
     """The pointer, sizes and strides of an accessor as they lie in memory; None: it is another type."""
     match = _TYPE.fullmatch(type_text.strip())
     if match is None:
@@ -35,9 +35,10 @@ def layout(type_text: str, names: Mapping[str, str]) -> tuple[types.Inside, ...]
     dtype, width = ("int32", 4) if narrow else ("int64", 8)
     fields = [f"{what}_{index}" for what in ("size", "stride") for index in range(int(count))]
     numbers = (
-        types.Inside(field, StructField(field, dtype), 8 + at * width) for at, field in enumerate(fields)
+        types.PlacedMember(field, StructField(field, dtype), 8 + at * width)
+        for at, field in enumerate(fields)
     )
-    return (types.Inside(DATA, StructField(DATA, types.POINTER), 0, f"{element.strip()} *"), *numbers)
+    return (types.PlacedMember(DATA, StructField(DATA, types.POINTER), 0, f"{element.strip()} *"), *numbers)
 
 
 def with_members(body: str, name: str, dimensions: int) -> str:
@@ -78,7 +79,7 @@ def _closed(text: str, at: int) -> int:
     return at
 
 
-def expressions(passed: str, members: Sequence[types.Inside], unit: Code, at: int) -> list[str]:
+def expressions(passed: str, members: Sequence[types.PlacedMember], unit: Code, at: int) -> list[str]:
     """What the host passes for each member; empty: it does not tell the tensor."""
     settings = [setting.value for setting in unit.settings(passed, at)] if passed.isidentifier() else [passed]
     tensor = _ACCESSOR_CALL.fullmatch(settings[0]) if len(settings) == 1 and settings[0] else None

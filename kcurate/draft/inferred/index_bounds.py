@@ -199,7 +199,7 @@ class Bounds:
 
     def _settings(self, name: str) -> tuple[Setting, ...]:
         """Whatever sets a local variable or a parameter, in any scope."""
-        return self.code.in_function(name, self.function)
+        return self.code.settings_in(name, self.function)
 
     def definitions(self, name: str) -> list[Node]:
         """Every value that a local variable is initialised with or assigned."""

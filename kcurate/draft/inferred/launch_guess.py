@@ -184,7 +184,7 @@ class _Reading:
 
     def _loop_step(self, name: str, bounds: Bounds) -> int | None:
         """The constant that a loop adds to a variable, as in `i += 256`."""
-        settings = self.device.in_function(name, self.function)
+        settings = self.device.settings_in(name, self.function)
         steps = {setting.value for setting in settings if setting.how == "+="}
         node = cexpr.parse(steps.pop()) if len(steps) == 1 else None
         step = bounds.exact(node) if node is not None else None
@@ -204,7 +204,7 @@ class _Reading:
         """By axis: how many threads have an element in the shared arrays that `threadIdx` indexes."""
         fitting: dict[int, int] = {}
         for name in self.device.declared_in(self.function):
-            for setting in self.device.in_function(name, self.function):
+            for setting in self.device.settings_in(name, self.function):
                 if "__shared__" not in setting.type or "extern" in setting.type:
                     continue
                 sizes = [bounds.product((size,)) for size in setting.sizes]
@@ -220,7 +220,7 @@ class _Reading:
 
     def _moves(self, index: Node) -> bool:
         """Whether a variable of an index is set again and again, as a loop's."""
-        settings = (self.device.in_function(name, self.function) for name in cexpr.names(index))
+        settings = (self.device.settings_in(name, self.function) for name in cexpr.names(index))
         return any(setting.how not in ("=", "(", "{", "") for some in settings for setting in some)
 
     def grid(self, bounds: Bounds) -> tuple[str, ...] | None:

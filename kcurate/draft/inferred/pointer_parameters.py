@@ -85,7 +85,7 @@ def uploads(parts: Parts) -> list[Step]:
     """Upload steps for the constant memory that the host fills; if none, for all real numbers in it."""
     steps: list[Step] = []
     filled = filled_symbols(parts.site.host_values.host)
-    for symbol in parts.device.outside("__constant__"):
+    for symbol in parts.device.globals_of_type("__constant__"):
         element = parts.element(symbol.type)
         guessed = not filled and element is not None and "float" in element.dtype
         if symbol.value or not (symbol.name in filled or guessed):

@@ -73,7 +73,7 @@ def real_type(parts: Parts, param: Param) -> bool:
     return element is not None and element.dtype in types.FLOATS
 
 
-def _inside(parts: Parts, param: Param) -> tuple[types.Inside, ...] | None:
+def _inside(parts: Parts, param: Param) -> tuple[types.PlacedMember, ...] | None:
     """The numbers in a struct by value; None: it is no such struct."""
     known = param.type, parts.names, parts.device.text
     element = types.element(*known)
@@ -83,7 +83,7 @@ def _inside(parts: Parts, param: Param) -> tuple[types.Inside, ...] | None:
 
 
 def _empty(parts: Parts, param: Param) -> bool:
-    return types.empty(param.type, parts.names, parts.device.text)
+    return types.is_empty_struct(param.type, parts.names, parts.device.text)
 
 
 def _first_round(parts: Parts, param: Param, poly: Poly) -> Poly:

@@ -38,7 +38,7 @@ class Unfolded:
     kernel: Kernel
     device: Code
     launch: HostLaunch
-    structs: Mapping[str, tuple[types.Inside, ...]]
+    structs: Mapping[str, tuple[types.PlacedMember, ...]]
     accessors: frozenset[str] = frozenset()
 
     def fold(self, draft: Draft) -> Draft:
@@ -144,14 +144,14 @@ def unfold(
 
 
 def _body_with_members(
-    device: Code, function: Function, structs: Mapping[str, tuple[types.Inside, ...]], views: Set[str]
-) -> tuple[str, dict[str, list[types.Inside]]] | None:
+    device: Code, function: Function, structs: Mapping[str, tuple[types.PlacedMember, ...]], views: Set[str]
+) -> tuple[str, dict[str, list[types.PlacedMember]]] | None:
     """The kernel's body with members as names of their own, and those that it reads by struct.
 
     `views` are the structs that are accessors. None: such a name is taken.
     """
     body = device.text[function.body : function.end]
-    read: dict[str, list[types.Inside]] = {}
+    read: dict[str, list[types.PlacedMember]] = {}
     for name, inside in structs.items():
         if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in inside):
             return None
@@ -163,7 +163,7 @@ def _body_with_members(
 
 def _with_pointers_inside(
     kernel: Kernel, device: Code, names: Mapping[str, str]
-) -> dict[str, tuple[types.Inside, ...]]:
+) -> dict[str, tuple[types.PlacedMember, ...]]:
     """The members of each parameter that is a struct by value with pointers, by the parameter's name."""
     structs = {}
     for param in kernel.params:
@@ -173,14 +173,14 @@ def _with_pointers_inside(
     return structs
 
 
-def _param(struct: str, member: types.Inside) -> Param:
+def _param(struct: str, member: types.PlacedMember) -> Param:
     type_text = member.pointer or _C_NAMES[member.field.dtype]
     pointer = bool(member.pointer)
     return Param(_flat(struct, member), type_text, const="const" in type_text, pointer=pointer)
 
 
 def _expressions(
-    struct: str, passed: str, members: Sequence[types.Inside], order: Sequence[str], unit: Code, at: int
+    struct: str, passed: str, members: Sequence[types.PlacedMember], order: Sequence[str], unit: Code, at: int
 ) -> Iterator[str]:
     """What the host code gives each member of a struct that it passes as `passed`."""
     owner = path_in(passed)
@@ -190,7 +190,9 @@ def _expressions(
         yield _assigned(unit, owner, member, order, at) or f"{owner}.{member.path}"
 
 
-def _assigned(unit: Code, owner: str, member: types.Inside, order: Sequence[str], at: int) -> str | None:
+def _assigned(
+    unit: Code, owner: str, member: types.PlacedMember, order: Sequence[str], at: int
+) -> str | None:
     """What the host code assigns to a pointer, or has in a member's place of a list; None: nothing plain.
 
     A number that is assigned is found by the member's path.
@@ -203,7 +205,7 @@ def _assigned(unit: Code, owner: str, member: types.Inside, order: Sequence[str]
     return value if value and not value.startswith("{") and (member.pointer or "(" not in value) else None
 
 
-def _in_list(unit: Code, owner: str, member: types.Inside, order: Sequence[str], at: int) -> str | None:
+def _in_list(unit: Code, owner: str, member: types.PlacedMember, order: Sequence[str], at: int) -> str | None:
     """What stands in a member's place in the list that a struct is set to; None: it is set to no list."""
     whole = [each for each in unit.settings(owner, at) if each.value and not each.updates]
     if len(whole) != 1 or member.path not in order:
@@ -221,13 +223,13 @@ def _in_list(unit: Code, owner: str, member: types.Inside, order: Sequence[str],
 _C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
 
 
-def _flat(name: str, member: types.Inside) -> str:
+def _flat(name: str, member: types.PlacedMember) -> str:
     return f"{name}_{member.field.name}"
 
 
 def _members_as_names(
-    body: str, name: str, inside: tuple[types.Inside, ...]
-) -> tuple[str, list[types.Inside]]:
+    body: str, name: str, inside: tuple[types.PlacedMember, ...]
+) -> tuple[str, list[types.PlacedMember]]:
     """The body with members as names of their own, and those that occur, all if the struct is used whole."""
     by_path = {tuple(member.path.split(".")): member for member in inside}
     read: set[str] = set()

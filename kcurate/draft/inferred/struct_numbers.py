@@ -22,7 +22,7 @@ PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def integers_over_sizes(
-    name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str
+    name: str, text: str, inside: tuple[types.PlacedMember, ...], site: Site, code: str
 ) -> dict[str, Poly]:
     """Expressions of the integer members that the code reads, by path: the host's value, else a size."""
     owner = path_in(text)
@@ -41,7 +41,7 @@ def integers_over_sizes(
 
 
 def scalar_of(
-    name: str, text: str, inside: tuple[types.Inside, ...], values: Mapping[str, Poly], site: Site
+    name: str, text: str, inside: tuple[types.PlacedMember, ...], values: Mapping[str, Poly], site: Site
 ) -> tuple[Scalar, list[Remark]]:
     """The struct as a scalar with a value for each member, and a remark on the guessed ones."""
     owner, guessed = path_in(text), []
@@ -68,7 +68,7 @@ def with_pointers(
     return PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers), at, scalar)
 
 
-def _reads(code: str, member: types.Inside) -> bool:
+def _reads(code: str, member: types.PlacedMember) -> bool:
     """Whether the code mentions the innermost name of a member."""
     last = re.findall(r"[A-Za-z_]\w*", member.path)[-1]
     return re.search(rf"[.>]\s*{last}\b", code) is not None
