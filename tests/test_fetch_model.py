@@ -10,7 +10,7 @@ import pytest
 
 from kcurate.errors import InputError
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import fetch_model
 

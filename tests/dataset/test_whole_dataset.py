@@ -19,7 +19,7 @@ from kcurate.records import Outcome
 from kcurate.reward import splits
 from kcurate.suites import load_manifests
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
 
 import whole_dataset
 

@@ -21,7 +21,7 @@ from kcurate.evaluation import completions
 from kcurate.evaluation.completions import Completion
 from kcurate.reward.task import given_hash
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
 
 import experiment
 import fetch_model
