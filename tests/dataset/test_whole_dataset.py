@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dataset import row_rules
@@ -19,12 +22,20 @@ from kcurate.records import Outcome
 from kcurate.reward import splits
 from kcurate.suites import load_manifests
 
-sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
-
-import whole_dataset
+BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
 
-def test_what_a_missing_tree_costs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def whole_dataset() -> Iterator[Any]:
+    """The script. Its folder is on the path only for it: `train.py` there would hide the tests of `train`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("whole_dataset")
+
+
+def test_what_a_missing_tree_costs_is_named(
+    whole_dataset: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the protocol and of older ones, whose pairs stay for `kcurate validate` if their tree is there."""
     monkeypatch.setattr(whole_dataset, "DATA", tmp_path / "data")
     workspace = Workspace(tmp_path / "work")
@@ -44,7 +55,7 @@ def test_what_a_missing_tree_costs_is_named(tmp_path: Path, monkeypatch: pytest.
     ]
 
 
-def test_a_family_with_natural_pairs_is_for_tests() -> None:
+def test_a_family_with_natural_pairs_is_for_tests(whole_dataset: Any) -> None:
     """Named in the split file, so that no other family moves it; its suite is read from the reader's copy."""
     natural = {known.candidate for known in whole_dataset.confirmed() if "deopt" not in known.candidate}
     families = {
@@ -58,7 +69,9 @@ def test_a_family_with_natural_pairs_is_for_tests() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_all_that_is_committed_is_built_twice_alike_in_five_minutes_of_two_cores(tmp_path: Path) -> None:
+def test_all_that_is_committed_is_built_twice_alike_in_five_minutes_of_two_cores(
+    whole_dataset: Any, tmp_path: Path
+) -> None:
     command = [sys.executable, whole_dataset.__file__, "--jobs", "2", "--workspace"]
     built = [tmp_path / "first", tmp_path / "second"]
     for number, work in enumerate(built):
