@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from kcurate.errors import InputError
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
-
-import fetch_model
+with pytest.MonkeyPatch.context() as path:
+    path.syspath_prepend(Path(__file__).resolve().parent.parent / "benchmarks")
+    import fetch_model
 
 
 @pytest.fixture

@@ -21,13 +21,15 @@ from kcurate.evaluation import completions
 from kcurate.evaluation.completions import Completion
 from kcurate.reward.task import given_hash
 
-sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
+BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
-import experiment
-import fetch_model
-from experiment import ARMS, Arm, Likely, Prepared, Row, taught_by
-
-BENCHMARKS = Path(experiment.__file__).parent
+# Only for these imports: `train.py` there would hide the tests of `train`.
+with pytest.MonkeyPatch.context() as path:
+    path.syspath_prepend(BENCHMARKS)
+    import experiment
+    import experiment_report
+    import fetch_model
+    from experiment import ARMS, Arm, Likely, Prepared, Row, taught_by
 
 
 @pytest.fixture
@@ -269,9 +271,7 @@ def test_every_unit_goes_on_after_a_kill_and_on_another_machine(
     }
     assert done == {name: list(ARMS[name].units) for name in ("base", "all", *arms)}
     assert not (tmp_path / "work-further" / "all").exists()
-    from experiment_report import tables
-
-    text = tables(tmp_path / "further")
+    text = experiment_report.tables(tmp_path / "further")
     assert "| `grpo` less `all` | compiles |" in text
     assert all(f"| `{name}` |" in text for name in done) and "answer over given" in text
     assert fetch_model.LIST in {path.name for path in (tmp_path / "out").iterdir()}
