@@ -9,7 +9,8 @@ MODEL is a `.gguf` file or a folder; DIR of `--dataset` comes from `kcurate buil
 (train, likelihood, sample, judge; `rate` before GRPO and RFT). Each ends with a row in STATE/ARM/rows.jsonl,
 and none is made twice. No unit begins that would not end within `--budget-s`; SFT stops there with a
 checkpoint in `--work`. `--from` is what earlier machines left, `--out` gets what this call made, in pieces.
-With several GPUs, run one call for each, with CUDA_VISIBLE_DEVICES and other arms.
+With several GPUs, run one call for each, with CUDA_VISIBLE_DEVICES and other arms. `--units judge` alone reads
+no model.
 """
 
 from __future__ import annotations
@@ -444,14 +445,25 @@ def opened(options: argparse.Namespace) -> Session:
         prepared = pickle.loads(options.tasks.read_bytes())
     except (OSError, pickle.UnpicklingError, EOFError) as error:
         raise InputError("no prepared tasks", where=str(options.tasks), hint="prepare them") from error
-    if hash_of_model(options.model) != prepared.model:
-        raise InputError("not the model that the tasks were prepared for", where=str(options.model))
     judges = devices.settle(settings.judge)
     options.work.mkdir(parents=True, exist_ok=True)
-    settings = replace(settings, model=weights.unpacked(settings.model, options.work / "base"))
-    if hash_of_tokenizer(weights.load_tokenizer(settings.model)) != prepared.tokenizer:
-        raise InputError("not the tokenizer that the tasks were prepared with", where=str(options.model))
+    if options.units != ["judge"]:  # which needs no model: the completions are there
+        settings = replace(settings, model=checked(settings.model, options, prepared))
     return Session(prepared, settings, options.state, options.work, ends_s, judges)
+
+
+def checked(model: ModelSettings, options: argparse.Namespace, prepared: Prepared) -> ModelSettings:
+    """The unpacked model, which is the one that the tasks were prepared for.
+
+    Raises:
+        InputError: it is another one, or has another tokenizer.
+    """
+    if hash_of_model(options.model) != prepared.model:
+        raise InputError("not the model that the tasks were prepared for", where=str(options.model))
+    unpacked_model = weights.unpacked(model, options.work / "base")
+    if hash_of_tokenizer(weights.load_tokenizer(unpacked_model)) != prepared.tokenizer:
+        raise InputError("not the tokenizer that the tasks were prepared with", where=str(options.model))
+    return unpacked_model
 
 
 def train(session: Session, arm: Arm) -> dict[str, Any]:

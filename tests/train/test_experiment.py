@@ -231,6 +231,14 @@ def test_another_model_is_refused_in_one_line(asked: Callable[..., list[str]], t
     assert not (tmp_path / "state").exists()
 
 
+def test_judging_needs_no_model_only_completions(asked: Callable[..., list[str]], tmp_path: Path) -> None:
+    call = [*asked("base"), "--units", "judge"]
+    call[call.index("--model") + 1] = "absent"
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip().startswith(f"{tmp_path / 'state/base/completions.parquet'}: ")
+
+
 def sometimes_right(tasks: Path, into: Path) -> None:
     """The ratings of a model that solves each task in two of four samples; the tiny one solves all."""
     rows = [
