@@ -1,8 +1,9 @@
-"""Drafts for kernels in Triton, from recorded launches: the road of CUDA kernels (`from_launches`).
+"""Drafts for Triton kernels from recorded launches, made by the code for CUDA kernels (`from_launches`).
 
-A kernel becomes a declaration in CUDA with one access for each of its own, so that sizes, extents and roles
-are found as ever; compile-time constants that may be sizes are parameters at its end. The launch of the draft
-is turned back. Not covered: kernels that nothing recorded (there is no draft for them).
+The kernel is replaced by a CUDA stand-in with the same parameters and one access for each `tl.load`,
+`tl.store` or atomic, such as `__global__ void k(float *x, int n) { value += x[i]; }`. Compile-time constants
+that may be sizes become parameters at its end. Afterwards the draft's launch is turned back into Triton's.
+Not covered: kernels that nothing recorded (there is no draft for them).
 """
 
 from __future__ import annotations
@@ -34,11 +35,15 @@ from kcurate.records import (
 from kcurate.suites.problems import tied
 from kcurate.triton_source import parsed
 from kcurate.triton_source.accesses import accesses
+from kcurate.triton_source.configurations import STAGES
 
+# The recorded kind of an argument that is None.
 NULL = "none"
-THREADS = 32
+WARP_SIZE = 32
+# Several dtypes have one type in Triton: reversed, so that the first wins.
+DTYPE_OF_KIND = {kind: dtype for dtype, kind in reversed(list(TYPES.items()))}
 _SUMS = frozenset({"sum", "dot", "cumsum", "associative_scan", "reduce", "cumprod", "dot_scaled"})
-_WRITTEN = {
+_CUDA_ACCESS = {
     "load": "value += {0}[i];",
     "store": "{0}[i] = value;",
     "atomic": "atomicAdd(&{0}[i], value);",
@@ -52,10 +57,10 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     for param, kind in passed:
         if kind.removeprefix("*") not in C_TYPES:
             return nothing(kernel, f"the program passes {kind} for {param.name}")
-        if not kind.startswith("*") and TYPES_OF[kind] not in SCALARS:
+        if not kind.startswith("*") and DTYPE_OF_KIND[kind] not in SCALARS:
             return nothing(kernel, f"plans cannot pass {param.name}, of the type {kind}")
     names = [param.name for param, kind in kinds if kind == "constexpr"]
-    launches = [_without_nulls(launch) for launch in _alike(capture.launches, names)]
+    launches = [_without_nulls(launch) for launch in _fit_for_one_plan(capture.launches, names)]
     sizes = tuple(name for name in names if _may_be_size([launch.constexprs[name] for launch in launches]))
     for name in names:
         value = launches[0].constexprs[name]
@@ -65,32 +70,32 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
         *(Param(param.name, _c_type(kind), pointer=kind.startswith("*")) for param, kind in passed),
         *(Param(name, "int") for name in sizes),
     ]
-    text = _declaration(kernel.name, params, code)
-    widths = [numpy_dtype(TYPES_OF[kind.removeprefix("*")]).itemsize for _, kind in passed]
-    seen = replace(
-        capture, launches=tuple(_as_cuda(_apart(launch, widths), names, sizes) for launch in launches)
+    stand_in_code = _cuda_stand_in(kernel.name, params, code)
+    widths = [numpy_dtype(DTYPE_OF_KIND[kind.removeprefix("*")]).itemsize for _, kind in passed]
+    cuda_capture = replace(
+        capture,
+        launches=tuple(
+            _cuda_launch(_one_buffer_per_tensor(launch, widths), names, sizes) for launch in launches
+        ),
     )
-    twin = replace(kernel, params=tuple(params))
-    draft = recorded(twin, text, seen, None, trust, most_elements)
+    stand_in = replace(kernel, params=tuple(params))
+    draft = recorded(stand_in, stand_in_code, cuda_capture, None, trust, most_elements)
     nulls = tuple(param.name for param, kind in kinds if kind == NULL)
     nulls += tuple(name for name in names if launches[0].constexprs[name] is None)
     sides = {
-        name: _turned(side, names, sizes, launches[0], nulls) for name, side in draft.known.sides.items()
+        name: _triton_side(side, names, sizes, launches[0], nulls) for name, side in draft.known.sides.items()
     }
     return replace(draft, known=tied(replace(draft.known, sides=sides), code))
-
-
-TYPES_OF = {kind: dtype for dtype, kind in reversed(list(TYPES.items()))}
 
 
 def _c_type(kind: str) -> str:
     return C_TYPES[kind.removeprefix("*")] + " *" * kind.startswith("*")
 
 
-def _alike(launches: Sequence[CapturedLaunch], names: Sequence[str]) -> list[CapturedLaunch]:
-    """The launches that differ from the largest one in integers alone, which one plan may give.
+def _fit_for_one_plan(launches: Sequence[CapturedLaunch], names: Sequence[str]) -> list[CapturedLaunch]:
+    """The launches that differ from the largest one in integers alone, so that one plan can produce them all.
 
-    Warps and stages, which many programs choose by a row's length, are the largest one's.
+    Warps and stages, which many programs choose by a row's length, are those of the largest launch.
     """
     largest = max(launches, key=lambda launch: sum(buffer.size_bytes for buffer in launch.buffers))
     numbers = {name for name in names if type(largest.constexprs[name]) is int}
@@ -103,15 +108,15 @@ def _alike(launches: Sequence[CapturedLaunch], names: Sequence[str]) -> list[Cap
 
 
 def _may_be_size(values: Sequence[object]) -> bool:
-    """Whether a constant may be a size, or follow from one: it varies, or is no block's extent."""
+    """Whether a constant may be a size, or follow from one: it varies, or is hardly a block's extent."""
     whole = [value for value in values if type(value) is int]
     if len(whole) < len(values):
         return False
     return len(set(whole)) > 1 or (whole[0] > SMALL and whole[0].bit_count() > 1)
 
 
-def _apart(launch: CapturedLaunch, widths: Sequence[int]) -> CapturedLaunch:
-    """The launch with a buffer for each tensor, as long as it is, where tensors share no elements."""
+def _one_buffer_per_tensor(launch: CapturedLaunch, widths: Sequence[int]) -> CapturedLaunch:
+    """The launch with one buffer a tensor, of the tensor's length, unless tensors overlap."""
     args, buffers = list(launch.args), list(launch.buffers)
     for number, buffer in enumerate(launch.buffers):
         ends: dict[int, int] = {}
@@ -119,7 +124,7 @@ def _apart(launch: CapturedLaunch, widths: Sequence[int]) -> CapturedLaunch:
             for pointer in arg.pointers:
                 if pointer.buffer == number:
                     ends[pointer.offset] = max(
-                        ends.get(pointer.offset, 0), pointer.offset + width * _reach(arg)
+                        ends.get(pointer.offset, 0), pointer.offset + width * _span_elements(arg)
                     )
         ranges = sorted(ends.items())
         if ranges == [(0, buffer.size_bytes)] or any(end > then[0] for (_, end), then in pairwise(ranges)):
@@ -132,7 +137,7 @@ def _apart(launch: CapturedLaunch, widths: Sequence[int]) -> CapturedLaunch:
     return replace(launch, args=tuple(args), buffers=tuple(buffers))
 
 
-def _reach(arg: CapturedArg) -> int:
+def _span_elements(arg: CapturedArg) -> int:
     """The elements from a tensor's first one to its last one."""
     shape, strides = arg.shape or (), arg.strides or ()
     return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True) if extent > 1)
@@ -143,7 +148,7 @@ def _without_nulls(launch: CapturedLaunch) -> CapturedLaunch:
     return replace(launch, args=tuple(arg for arg in launch.args if arg.hex))
 
 
-def _as_cuda(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str]) -> CapturedLaunch:
+def _cuda_launch(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str]) -> CapturedLaunch:
     """The launch with the sizes among its constants as arguments; a block is what its other constants say."""
     values = {name: value for name in names if type(value := launch.constexprs[name]) is int}
     block = sorted((value for name, value in values.items() if name not in sizes and value > 1), reverse=True)
@@ -154,12 +159,12 @@ def _as_cuda(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str])
     )
 
 
-def _declaration(name: str, params: Sequence[Param], code: str) -> str:
+def _cuda_stand_in(name: str, params: Sequence[Param], code: str) -> str:
     """The kernel in CUDA as far as drafts read it; sums are loops over every size."""
     functions = {node.name: node for node in parsed(code).body if isinstance(node, ast.FunctionDef)}
     marked = {param.name for param in params if param.pointer}
     accessed = [(param, kind) for param, kind in accesses(functions[name], functions) if param in marked]
-    body = [_WRITTEN[kind].format(param) for param, kind in dict.fromkeys(accessed)]
+    body = [_CUDA_ACCESS[kind].format(param) for param, kind in dict.fromkeys(accessed)]
     called = (node.func for node in ast.walk(parsed(code)) if isinstance(node, ast.Call))
     if any(isinstance(function, ast.Attribute) and function.attr in _SUMS for function in called):
         body += [f"for (int k = 0; k < {param.name}; ++k) {{}}" for param in params if param.type == "int"]
@@ -167,7 +172,7 @@ def _declaration(name: str, params: Sequence[Param], code: str) -> str:
     return f"__global__ void {name}({declared}) {{\n" + "\n".join(body) + "\n}\n"
 
 
-def _turned(
+def _triton_side(
     side: KnownSide,
     names: Sequence[str],
     sizes: Sequence[str],
@@ -179,7 +184,7 @@ def _turned(
     for step in side.plan:
         if isinstance(step, Launch):
             count = len(step.args) - len(sizes)
-            values = dict(zip(sizes, map(_expression, step.args[count:]), strict=True))
+            values = dict(zip(sizes, map(_plan_value, step.args[count:]), strict=True))
             constexprs = {
                 name: f"'{value}'" if isinstance(value, str) else values.get(name, value)
                 for name in names
@@ -191,13 +196,13 @@ def _turned(
                 (),
                 step.args[:count],
                 constexprs=constexprs,
-                num_warps=launch.block[0] // THREADS,
-                num_stages=launch.num_stages or 3,
+                num_warps=launch.block[0] // WARP_SIZE,
+                num_stages=launch.num_stages or STAGES,
                 nulls=nulls,
             )
         steps.append(step)
     return replace(side, plan=tuple(steps), language="triton")
 
 
-def _expression(arg: Arg) -> Expr | float:
+def _plan_value(arg: Arg) -> Expr | float:
     return arg.value if isinstance(arg, ValueArg) else str(arg)
