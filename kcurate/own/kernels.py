@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from kcurate.core import own_files
@@ -74,7 +75,10 @@ def find_kernels(
     for own in kernels:
         built = own.half.kernel.compiled
         # A template that nothing launches yet has no code in the cubin, and no error either.
-        unused = not own.half.kernel.instantiations and first_error((built and built.log) or "") is None
+        unused = (
+            not own.half.kernel.instantiations
+            and first_error((built and built.log) or "", own.half.code) is None
+        )
         if built is not None and not built.ok and not (unused and own.template):
             raise compile_error(own, built.log or "")
     return kernels
@@ -84,20 +88,26 @@ def compile_error(own: Own, log: str) -> InputError:
     """The compiler's first message, at the line of the user's file that it is about."""
     record = own.half.folder / "kernel.json"
     hint = f"the compiler's whole log is in {record}"
-    first = first_error(log)
-    if first is None:
-        return InputError(f"{own.half.kernel.name} does not compile", where=str(own.path), hint=hint)
-    (at, words), lines = first, own.half.code.splitlines()
+    name, lines = own.half.kernel.name, own.half.code.splitlines()
+    at, words = first_error(log, own.half.code) or (None, "the compiler says nothing of it")
+    if at is None:
+        return InputError(f"{name} does not compile by itself: {words}", where=str(own.path), hint=hint)
     text = lines[at - 1].strip() if 0 < at <= len(lines) else ""
-    places = [
-        number
-        for number, line in enumerate(own.data.decode("utf-8", "replace").splitlines(), start=1)
-        if text and line.strip() == text
-    ]
-    where = f"{own.path}:{places[0]}" if len(places) == 1 else f"{own.half.folder / 'kernel.cu'}:{at}"
+    line = _line_in_file(at, lines, own.data.decode("utf-8", "replace").splitlines())
+    where = f"{own.path}:{line}" if line else f"{own.half.folder / 'kernel.cu'}:{at}"
     shown = f", in {text!r}" if text else ""
-    what = f"{own.half.kernel.name} does not compile by itself: {words}{shown}"
-    return InputError(what, where=where, hint=hint)
+    return InputError(f"{name} does not compile by itself: {words}{shown}", where=where, hint=hint)
+
+
+def _line_in_file(at: int, extracted: Sequence[str], whole: Sequence[str]) -> int | None:
+    """The line of a user's file for line `at` (from 1) of the extracted code; None: of another file."""
+    left, right = ([line.strip() for line in lines] for lines in (extracted, whole))
+    if 0 < at <= len(left) and right.count(left[at - 1]) == 1:
+        return right.index(left[at - 1]) + 1
+    for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+        if block.a < at <= block.a + block.size:
+            return block.b + at - block.a
+    return None
 
 
 def _root(paths: Iterable[Path]) -> Path | None:

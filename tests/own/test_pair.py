@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,16 +48,19 @@ NO_LAUNCHES = {
     "(n + 127) / 128, n": "the block is not a number",
     "(n + 127) / 128, 2048": "a block has 1 to 1024 threads",
     "(n + 127) / 128, dim3(64, 64)": "a block has 1 to 1024 threads",
+    "n, 128, 2 * sizeof(lost)": "shared memory: '2 \\* sizeof\\(lost\\)' is not understood",
     "blocks(n), 128": "grid: 'blocks\\(n\\)' is not understood",
     "shift_two<<<n, 128>>>(x, y, n)": "it launches shift_two, not shift",
     "shift<<<n, 128>>>(x, n)": "3 parameters, 2 arguments",
     "shift<<<n, 128>>>(x, y, m)": "grid: shift is passed no integer n",
 }
-FORMS = {
+FORMS: dict[str, tuple[object, ...]] = {
     "(n + 63) / 64, 64": ("ceil_div(n, 64)", 64),
     "<<<(n + 63) / 64, 64>>>": ("ceil_div(n, 64)", 64),
     " <<< dim3((n + 63) / 64) , dim3(64) , 0 , 0 >>> ; ": ("ceil_div(n, 64)", 64),
     "<<<dim3{n, 1, 1}, dim3{1}>>>": ("n", 1),
+    "<<<n, 64, 64 * sizeof(float)>>>": ("n", 64, 256),
+    "<<<n, 64, (2 * sizeof(unsigned long long) + sizeof(int *)) * 64>>>": ("n", 64, 1536),
     "shift<<<(n - 1) / 64 + 1, 64>>>": ("((n - 1)/64) + 1", 64),
     "shift<<<ceil_div(m, 64), 64, 0, stream>>>(d_x, d_y, m);": ("ceil_div(m, 64)", 64),
 }
@@ -137,7 +141,8 @@ def test_every_form_of_a_launch_is_read_alike(copy: Path, text: str) -> None:
     (site,) = launches.written(text, slow, "--slow-launch").launch_sites
     draft = from_code.drafts(replace(slow.half.kernel, launch_sites=(site,)), SLOW, [])[0]
     (launch,) = (step for step in draft.known.sides[""].plan if isinstance(step, Launch))
-    assert (launch.grid, launch.block) == ((FORMS[text][0],), (FORMS[text][1],))
+    grid, block, *shared = FORMS[text]
+    assert (launch.grid, launch.block, [launch.shared_bytes]) == ((grid,), (block,), shared or [0])
 
 
 def test_another_launch_than_before_is_not_passed_over(copy: Path) -> None:
@@ -401,6 +406,26 @@ def test_a_compile_error_has_the_compilers_words_and_the_line_of_the_file(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("compile", [True, False], ids=["NVRTC", "emulator"])
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("y[i] = x[i] + 1.0f;\n}\n", "y[i] = x[i] + 1.0f;\n", r":3: .* in 'for "),
+        ("\n}\n", "\n  x[0]\n  __syncthreads();\n}\n", r":5: .* in '__syncthreads\(\);'"),
+        ("x[i] + 1.0f;", "(x[i] + 1.0f;", r":3: .* in 'for "),
+        ("x[i] + 1.0f", "x[i] + atomicAdd(3, 4)", r":3: .* in 'for "),
+    ],
+)
+def test_every_compile_error_has_the_compilers_words_and_a_line_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compile: bool, old: str, new: str, what: str
+) -> None:
+    monkeypatch.setattr("kcurate.own.pair.find_kernels", partial(find_kernels, compile=compile))
+    given = files(tmp_path, SLOW.replace(old, new), FAST)
+    with pytest.raises(InputError, match=rf"slow\.cu{what}") as caught:
+        run(PairConfig(**given, workspace=tmp_path / "work", slow_launch="1, 64"))
+    assert "does not compile by itself: " in str(caught.value)
+
+
 def test_a_person_is_asked_for_launches_and_each_answer_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
