@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kcurate.core.notes import Note
 from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.semantics import c_expressions as cexpr
 from kcurate.cuda_source.semantics.c_expressions import Node
 from kcurate.cuda_source.semantics.code_index import Code
@@ -57,9 +58,12 @@ def refuse_open_template(own: Own, option: str) -> None:
     """
     kernel = own.half.kernel
     if own.template and not kernel.instantiations:
-        names = ", ".join(own.template)
-        what = f"{kernel.name} is a template and nothing says {names}"
-        hint = f"{option} '{kernel.name}<{names}><<<GRID, BLOCK>>>'"
+        what = f"{kernel.name} is a template and nothing says {', '.join(own.template)}"
+        device = Code(own.half.code.encode("latin-1", "replace"))
+        function = device.function(kernel.name)
+        head = device.bytes[function.start : function.node.start_byte] if function else b""
+        usual = ", ".join(param.usual.decode() if param.type else "256" for param in template_params(head))
+        hint = f"as in {option} '{kernel.name}<{usual}><<<64, 256>>>'"
         raise OptionError(what, where=own.name, hint=hint)
 
 

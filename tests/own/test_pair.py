@@ -32,6 +32,7 @@ __global__ void shift_two(const float *x, float *y, int n) {
   if (i + 1 < n) y[i + 1] = x[i + 1] + 1.0f;
 }
 """
+TYPED = FAST.replace("float *", "T *").replace("__global__", "template <class T, int STEP>\n__global__")
 LAUNCHES = {"slow_launch": "(n + 127) / 128, 128", "fast_launch": "(n + 511) / 512, 256"}
 
 
@@ -236,7 +237,7 @@ def test_a_template_that_nothing_launches_asks_for_its_arguments(copy: Path) -> 
     config = PairConfig(**files(copy / "bare", fast=TEMPLATE), workspace=copy / "work", name="template")
     asks = (
         r"fast\.cu:shift_two: shift_two is a template and nothing says STEP "
-        r"\(--fast-launch 'shift_two<STEP><<<GRID, BLOCK>>>'\)"
+        r"\(as in --fast-launch 'shift_two<256><<<64, 256>>>'\)"
     )
     for launch in (None, "(n + 255) / 256, 128"):
         with pytest.raises(InputError, match=asks):
@@ -293,6 +294,28 @@ def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> Non
     assert not [line for line in lines if "guessed" in line and "slow.cu" in line]
 
 
+def test_a_launch_that_is_given_overrules_that_of_the_host_code(tmp_path: Path) -> None:
+    host = "int main() { float *x, *y; int n = 1000; shift<<<8, 32>>>(x, y, n); }\n"
+    config = PairConfig(**files(tmp_path, slow=SLOW + host), workspace=tmp_path / "work")
+    for launch in ("<<<4, 64>>>", None):  # the second run does as the first one
+        run(replace(config, slow_launch=launch))
+        (launched,) = paired(tmp_path).slow.plan
+        assert isinstance(launched, Launch) and (launched.grid, launched.block) == ((4,), (64,))
+
+
+def test_a_header_that_is_not_found_is_the_error(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "launch.h").write_text("#define ONE 1.0f\n")
+    (tmp_path / "src").mkdir()
+    lost = '// shifts\n#include <cstdio>\n#include "launch.h"' + SLOW.replace("1.0f", "ONE")
+    given = files(tmp_path / "src", lost)
+    what = r'slow\.cu:3: "launch\.h" is not found, so shift does not compile .*only \S+/src is searched'
+    with pytest.raises(InputError, match=what):
+        run(PairConfig(**given, workspace=tmp_path / "work"))
+    (tmp_path / "src" / "launch.h").write_text("#define ONE 1.0f\n")
+    run(PairConfig(**given, workspace=tmp_path / "work"))
+
+
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
@@ -316,6 +339,31 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
             FAST.replace("float *", "double *"),
             {},
             r"^x is const double\* in fast\.cu:shift_two, const float\* in slow\.cu:shift",
+        ),
+        (
+            TYPED,
+            {"fast_launch": "shift_two<double, 2><<<n, 128>>>"},
+            r"^x is const double\* in fast\.cu:shift_two, const float\* in slow\.cu:shift",
+        ),
+        (
+            TYPED,
+            {"fast_launch": "n, 64"},
+            r"nothing says T, STEP \(as in --fast-launch 'shift_two<float, 256><<<64, 256>>>'\)",
+        ),
+        (
+            FAST.replace("int n)", "int n, float b)").replace("+ 1.0f", "+ b"),
+            {},
+            r"^fast\.cu:shift_two: no parameter for float b among .* of slow\.cu:shift \(give both",
+        ),
+        (
+            FAST.replace("n) {", "n) {\n  extern __shared__ float s[];\n  s[threadIdx.x] = 1;"),
+            {"fast_launch": "(n + 511) / 512, 256"},
+            r"past the end of dynamic shared memory .*the launch's third number, as in --fast-launch '<",
+        ),
+        (
+            FAST.replace("y[i] = x", "y[i - 1] = x"),
+            {"fast_launch": "(n + 511) / 512, 256"},
+            r"correct the code, or the problem in \S+problem\.toml[;)]",
         ),
         (SLOW, {}, "both sides are the same code"),
         (FAST.replace("1.0f", "LOST"), {}, r'fast\.cu:4: shift_two does not compile .*"LOST" is undefined'),
@@ -405,8 +453,7 @@ def test_a_compile_error_has_the_compilers_words_and_the_line_of_the_file(tmp_pa
     assert built is not None and built.log is not None and "LOST" in built.log
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compile", [True, False], ids=["NVRTC", "emulator"])
+@pytest.mark.parametrize("compile", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
@@ -426,6 +473,7 @@ def test_every_compile_error_has_the_compilers_words_and_a_line_of_the_file(
     assert "does not compile by itself: " in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_for_launches_and_each_answer_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,8 @@ _HEAD = re.compile(
 )
 _ERROR = re.compile(
     r"^(?:kernel\.cu(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?)?:(?=.*?\berror\b)|"
-    r"(?P<end>At end of source|plan)\b|(?P<header>[^\s:(][^:(\n]*)[(:]\d+|(?=error\b)).*?\berror\b(?:[^:\n]*:)? (?P<what>.+)$",
+    r"(?P<end>At end of source|plan)\b|(?P<header>[^\s:(][^:(\n]*)[(:]\d+|(?=error\b))"
+    r".*?\berror\b(?:[^:\n]*:)? (?P<what>.+)$",
     re.MULTILINE,
 )
 # Where a side's own text led to an error in a header: a macro's use, an instance of a template.
