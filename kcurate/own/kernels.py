@@ -18,6 +18,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
+from kcurate.extract.compiling import find_compiler
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
@@ -72,6 +73,8 @@ def find_kernels(
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
     trees: list[TreeKernels] = []
+    if compile is None:  # the emulator compiles both sides anyway, so no word where NVRTC is not installed
+        compile = find_compiler(None, silent) is not None
     try:
         extract(replace(config, compile=compile, licence=licence), note=note, keep=trees)
     except InputError:  # none of the files has a kernel
