@@ -27,6 +27,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kcurate.errors import KcurateError, OptionError
 
@@ -74,7 +75,7 @@ def run(args: Sequence[str]) -> int:
                 return _interrupted()
             ending.finish()
         except UsageError as error:
-            error.message = error.message.removeprefix("Value error, ")  # type: ignore[attr-defined]
+            _explain(error, args)
             error.show()  # type: ignore[attr-defined]
             ending.failed("usage", error.format_message())  # type: ignore[attr-defined]
             return EXIT_USAGE
@@ -95,6 +96,15 @@ def run(args: Sequence[str]) -> int:
         return _failed(KcurateError(str(error.strerror or error), where=where))
     finally:
         progress.quiet = False  # of this command alone: others may follow in this process
+
+
+def _explain(error: Any, args: Sequence[str]) -> None:
+    """Say the error of the parser in a user's words, and where an option before the command belongs."""
+    error.message = error.message.removeprefix("Value error, ")
+    if getattr(error, "option_name", None) and error.ctx is not None and error.ctx.parent is None:
+        commands = error.ctx.command.list_commands(error.ctx)
+        if command := next((word for word in args if word in commands), None):
+            error.message += f" (put it after {command})"
 
 
 def _failed(error: KcurateError) -> int:

@@ -110,7 +110,8 @@ LicenceOption = Annotated[
     str | None,
     Option(
         "Licence of your own code, such as MIT, where nothing states one; a contradiction refuses a kernel.",
-        metavar="SPDX",
+        "--licence --license",
+        "SPDX",
     ),
 ]
 PriceOption = Annotated[

@@ -6,8 +6,10 @@ Not covered: extraction (`kcurate.extract`).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from kcurate.core import own_files
@@ -16,6 +18,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
+from kcurate.extract.compiling import find_compiler
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
@@ -25,16 +28,25 @@ from kcurate.judge.workers.own_lines import first_error
 
 @dataclass(frozen=True)
 class Own:
-    """A kernel of a user's file: the file, its bytes when it was read, the kernel as extracted."""
+    """A kernel of a user's file: the file, its bytes when it was read, the kernel as extracted.
+
+    `not_found`: what its file includes and nothing has.
+    """
 
     path: Path
     data: bytes
     half: PairKernel
+    not_found: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """`FILE:KERNEL`."""
         return f"{self.path.name}:{self.half.kernel.name}"
+
+    @property
+    def text(self) -> str:
+        """The file."""
+        return self.data.decode("utf-8", "replace")
 
     @property
     def template(self) -> tuple[str, ...]:
@@ -61,43 +73,80 @@ def find_kernels(
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
     trees: list[TreeKernels] = []
-    extract(replace(config, compile=compile, licence=licence), note=note, keep=trees)
+    if compile is None:  # the emulator compiles both sides anyway, so no word where NVRTC is not installed
+        compile = find_compiler(None, silent) is not None
+    try:
+        extract(replace(config, compile=compile, licence=licence), note=note, keep=trees)
+    except InputError:  # none of the files has a kernel
+        for path in data:
+            if _kernels_included(path):
+                raise _no_kernel(path) from None
+        raise
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
+    not_found: dict[Path, tuple[str, ...]] = {}
     for tree in trees:
+        not_found |= {tree.tree.root / file: names for file, names in tree.not_found.items()}
         for kernel in tree.kernels:
             code = tree.codes[kernel.id].decode("utf-8", "replace")
             halves.setdefault(tree.tree.root / kernel.span.path, []).append(
                 PairKernel(kernel, folder / kernel.id, code)
             )
-    kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
+    kernels = [
+        Own(path, data[path], _chosen(path, name, halves.get(path, [])), not_found.get(path, ()))
+        for path, name in wanted
+    ]
     for own in kernels:
         built = own.half.kernel.compiled
         # A template that nothing launches yet has no code in the cubin, and no error either.
-        unused = not own.half.kernel.instantiations and first_error((built and built.log) or "") is None
+        unused = (
+            not own.half.kernel.instantiations
+            and first_error((built and built.log) or "", own.half.code) is None
+        )
         if built is not None and not built.ok and not (unused and own.template):
-            raise compile_error(own, built.log or "")
+            hint = f"the compiler's whole log is in {own.half.folder / 'kernel.json'}"
+            raise compile_error(own, built.log or "", hint)
     return kernels
 
 
-def compile_error(own: Own, log: str) -> InputError:
-    """The compiler's first message, at the line of the user's file that it is about."""
-    record = own.half.folder / "kernel.json"
-    hint = f"the compiler's whole log is in {record}"
-    first = first_error(log)
-    if first is None:
-        return InputError(f"{own.half.kernel.name} does not compile", where=str(own.path), hint=hint)
-    (at, words), lines = first, own.half.code.splitlines()
-    text = lines[at - 1].strip() if 0 < at <= len(lines) else ""
-    places = [
-        number
-        for number, line in enumerate(own.data.decode("utf-8", "replace").splitlines(), start=1)
-        if text and line.strip() == text
-    ]
-    where = f"{own.path}:{places[0]}" if len(places) == 1 else f"{own.half.folder / 'kernel.cu'}:{at}"
-    shown = f", in {text!r}" if text else ""
-    what = f"{own.half.kernel.name} does not compile by itself: {words}{shown}"
-    return InputError(what, where=where, hint=hint)
+def missing_include(own: Own, error: InputError) -> InputError | None:
+    """The error that is behind `error`: a file that is included and was not found; None: all were found."""
+    if not own.not_found:
+        return None
+    name = own.not_found[0]
+    include = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]{re.escape(name)}[">])', own.text, re.MULTILINE)
+    line = f":{own.text.count(chr(10), 0, include.start()) + 1}" if include else ""
+    shown = include[1] if include else f'"{name}"'
+    hint = f"only {own.path.parent} is searched: put it there, and include it by its name there"
+    return InputError(f"{shown} is not found, so {error.what}", where=f"{own.path}{line}", hint=hint)
+
+
+def compile_error(own: Own, log: str, hint: str) -> InputError:
+    """The compiler's first message, at the line of the user's file that it is about.
+
+    Where that file includes one that was not found, this is the error.
+    """
+    name, lines = own.half.kernel.name, own.half.code.splitlines()
+    at, words = first_error(log, own.half.code) or (None, "the compiler gives no reason")
+    where, what = str(own.path), f"{name} does not compile by itself: {words}"
+    if at is not None:
+        line = _line_in_file(at, lines, own.text.splitlines())
+        where = f"{own.path}:{line}" if line else f"{own.half.folder / 'kernel.cu'}:{at}"
+        text = lines[at - 1].strip() if 0 < at <= len(lines) else ""
+        what += f", in {text!r}" if text else ""
+    error = InputError(what, where=where, hint=hint)
+    return missing_include(own, error) or error
+
+
+def _line_in_file(at: int, extracted: Sequence[str], whole: Sequence[str]) -> int | None:
+    """The line of a user's file for line `at` (from 1) of the extracted code; None: of another file."""
+    left, right = ([line.strip() for line in lines] for lines in (extracted, whole))
+    if 0 < at <= len(left) and right.count(left[at - 1]) == 1:
+        return right.index(left[at - 1]) + 1
+    for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+        if block.a < at <= block.a + block.size:
+            return block.b + at - block.a
+    return None
 
 
 def _root(paths: Iterable[Path]) -> Path | None:
@@ -134,11 +183,26 @@ def _read(path: Path, text: str) -> bytes:
         ) from error
 
 
+def _kernels_included(path: Path) -> list[Path]:
+    """The files with kernels that a file includes."""
+    included = re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', _text(path), re.MULTILINE)
+    return [path.parent / file for file in included if "__global__" in _text(path.parent / file)]
+
+
+def _no_kernel(path: Path) -> InputError:
+    hint = "give a file with a __global__ function"
+    if files := _kernels_included(path):
+        hint = f"it includes {' and '.join(map(str, files))}: name that file"
+    return InputError("no CUDA kernel found", where=str(path), hint=hint)
+
+
+def _text(path: Path) -> str:
+    return own_files.read(path).decode("utf-8", "replace") if path.is_file() else ""
+
+
 def _chosen(path: Path, name: str, halves: Sequence[PairKernel]) -> PairKernel:
     if not halves:
-        raise InputError(
-            "no CUDA kernel found", where=str(path), hint="give a file with a __global__ function"
-        )
+        raise _no_kernel(path)
     fitting = [half for half in halves if name in ("", half.kernel.name, half.kernel.id.rpartition("/")[2])]
     exact = [half for half in fitting if name == half.kernel.id.rpartition("/")[2]]
     if len(exact or fitting) == 1:

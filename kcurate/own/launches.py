@@ -11,10 +11,13 @@ from dataclasses import replace
 
 from kcurate.core.notes import Note
 from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft.algebra import Poly, from_node
+from kcurate.draft.host.idioms import size_of
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, MAX_THREADS, compiled, names_of
 from kcurate.draft.inferred.launch_guess import guess, whole_parameters
 from kcurate.errors import OptionError
@@ -55,9 +58,12 @@ def refuse_open_template(own: Own, option: str) -> None:
     """
     kernel = own.half.kernel
     if own.template and not kernel.instantiations:
-        names = ", ".join(own.template)
-        what = f"{kernel.name} is a template and nothing says {names}"
-        hint = f"{option} '{kernel.name}<{names}><<<GRID, BLOCK>>>'"
+        what = f"{kernel.name} is a template and nothing says {', '.join(own.template)}"
+        device = Code(own.half.code.encode("latin-1", "replace"))
+        function = device.function(kernel.name)
+        head = device.bytes[function.start : function.node.start_byte] if function else b""
+        usual = ", ".join(param.usual.decode() if param.type else "256" for param in template_params(head))
+        hint = f"as in {option} '{kernel.name}<{usual}><<<64, 256>>>'"
         raise OptionError(what, where=own.name, hint=hint)
 
 
@@ -86,6 +92,7 @@ class _Reading:
 
     def __init__(self, text: str, kernel: Kernel, device: Code, option: str) -> None:
         self.text, self.kernel, self.device, self.option = text, kernel, device, option
+        self.template: dict[str, str] = {}
 
     def refused(self, why: str) -> OptionError:
         return OptionError(f"{why}: {self.text!r}", where=self.option, hint=f"as in {FORM}")
@@ -93,6 +100,8 @@ class _Reading:
     def site(self) -> LaunchSite:
         """The launch, every part of which is understood."""
         launch = self._parsed()
+        function = self.device.function(self.kernel.name)
+        self.template = dict(zip(function.template if function else (), launch.template_args, strict=False))
         site = LaunchSite(
             self.kernel.span.path,
             self.kernel.span.start_line,
@@ -152,10 +161,15 @@ class _Reading:
 
     def _understood(self, text: str, place: str) -> Poly:
         node = cexpr.parse(text)
-        poly = from_node(node) if node is not None else None
+        poly = from_node(cexpr.substitute(node, self._bytes)) if node is not None else None
         if poly is None:
             raise self.refused(f"{place}: {text.strip()!r} is not understood")
         return poly
+
+    def _bytes(self, part: Node) -> Node | None:
+        """The number for a `sizeof`."""
+        size = size_of(self.device, self.template, part.text, None) if part.op == "sizeof" else None
+        return cexpr.number(size) if size is not None else None
 
     def _only(self, extent: Poly, names: frozenset[str], place: str) -> None:
         for name in sorted(names_of(extent) - FUNCTIONS - names):

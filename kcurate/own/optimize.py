@@ -15,7 +15,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.deopt.models.policy import Tried
 from kcurate.deopt.models.run import Seams, search
 from kcurate.deopt.settings import DeoptConfig
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.models.naming import parse_model
 from kcurate.own import launches, patch
 from kcurate.own.kernels import Own, find_kernels
@@ -59,6 +59,9 @@ def run(
     launches.check_form(config.launch, "--launch")
     with recorded("optimize", config.workspace, note=note) as record:
         (kernel,) = find_kernels((config.kernel,), config.workspace, note=record.note)
+        if config.launch is not None and (sites := kernel.half.kernel.launch_sites):
+            what = f"{kernel.name} is launched in {sites[0].path}:{sites[0].line}"
+            raise OptionError(what, where="--launch", hint="leave it out")
         record.begin(config)
         command = record.command("optimize", config.kernel, "--model", config.model)
         wanted = Wanted(kernel, config.launch, "--launch")

@@ -15,6 +15,7 @@ from kcurate.core import progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
+from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.dataset.licences import spdx
 from kcurate.draft.for_pairs.other_kernel import PairKernel, match
 from kcurate.draft.for_pairs.shared_problem import Given, give
@@ -65,13 +66,13 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         for own in (slow, fast):
             if licence and own.half.kernel.rights and own.half.kernel.rights.refused:
                 raise InputError(own.half.kernel.rights.refused, where=own.name, hint="correct --licence")
-        _compare_parameters(slow, fast, record.note)
-        folder, pair = _candidate(config, slow, fast)
-        record.begin(config)
         wanted = (
             Wanted(slow, config.slow_launch, "--slow-launch"),
             Wanted(fast, config.fast_launch, "--fast-launch"),
         )
+        unmatched = _compare_parameters(*wanted, record.note)
+        folder, pair = _candidate(config, slow, fast)
+        record.begin(config)
         command = record.command("pair", config.slow, config.fast)
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
         for target, other in zip(wanted, reversed(wanted), strict=True):
@@ -92,7 +93,7 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         if outcome.pair is None:
             for target in wanted:
                 target.forget_launch()
-            raise _failure(outcome, wanted)
+            raise _failure(outcome, wanted, unmatched)
         drafts = ((target.own.half.kernel.name, target.drafted) for target in wanted)
         guessed = ", ".join(name for name, drafted in drafts if drafted and drafted.guessed)
         marked = f"{pair.description} Launches guessed: {guessed}." if guessed else pair.description
@@ -111,28 +112,48 @@ def _pairs(workspace: Workspace) -> Iterator[tuple[Path, Candidate]]:
             yield path.parent, store.read_candidate(path.parent)
 
 
-def _compare_parameters(slow: Own, fast: Own, note: Note) -> None:
-    """Say which parameters only one side has.
+def _compare_parameters(slow: Wanted, fast: Wanted, note: Note) -> InputError | None:
+    """Say which parameters only one side has; the error that this is if the sides do not agree.
 
     Raises:
         InputError: no side's parameters include the other's, or a buffer has two types of reals.
     """
-    lost: list[tuple[Own, str]] = []
-    for own, other in ((fast, slow), (slow, fast)):
-        params, others = own.half.kernel.params, other.half.kernel.params
+    lost: list[InputError] = []
+    for target, opposite in ((fast, slow), (slow, fast)):
+        own, other = target.own, opposite.own
+        params, others = _typed_params(target), _typed_params(opposite)
         places = match(others, params)
         if isinstance(places, str):
-            lost.append((own, f"{places} of {other.name}"))
+            hint = (
+                "give both kernels the same parameters: the same names, or the same types in the same order"
+            )
+            lost.append(InputError(f"{places} of {other.name}", where=own.name, hint=hint))
             continue
         for param, counterpart in zip(params, (others[place] for place in places), strict=True):
             if (real := _real(param)) and (theirs := _real(counterpart)) and real != theirs:
                 what = f"{param.name} is {param.type} in {own.name}, {counterpart.type} in {other.name}"
                 raise InputError(what, hint="a pair has one problem: give both kernels the same types")
     if len(lost) == len(SIDES):
-        hint = "give both kernels the same parameters: the same names, or the same types in the same order"
-        raise InputError(lost[0][1], where=lost[0][0].name, hint=hint)
-    for own, what in lost:
-        note(f"{own.name}: {what}")
+        raise lost[0]
+    for error in lost:
+        note(f"{error.where}: {error.what}")
+    return lost[0] if lost else None
+
+
+def _typed_params(target: Wanted) -> tuple[Param, ...]:
+    """The parameters; those of a template that is launched in one way with its types."""
+    kernel = target.own.half.kernel
+    if target.launch is not None:
+        kernel = launches.written(target.launch, target.own, target.option)
+    if len(kernel.instantiations) != 1:
+        return kernel.params
+    passed = kernel.instantiations[0].partition("<")[2].rpartition(">")[0]
+    arguments = (part.decode().strip() for part in split_arguments(passed.encode()))
+    names = dict(zip(target.own.template, arguments, strict=False))
+    return tuple(
+        replace(param, type=re.sub(r"\w+", lambda word: names.get(word[0], word[0]), param.type))
+        for param in kernel.params
+    )
 
 
 def _real(param: Param) -> str | None:
@@ -184,12 +205,15 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
     )
 
 
-def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
+def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputError | None) -> InputError:
     both = ", ".join(target.own.name for target in wanted)
     verdict = outcome.verdict
     if verdict is None:
-        return InputError(outcome.why, where=both)
-    forms = " or ".join(str(target.form) for target in wanted if store.exists(target.form))
+        return unmatched or InputError(outcome.why, where=both)
+    # The problem is that of the kernel whose launch is not named, unless both have one name.
+    launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", outcome.why)}
+    owners = [target for target in wanted if target.own.half.kernel.name not in launched] or wanted
+    forms = " or ".join(str(target.form) for target in owners if store.exists(target.form))
     alone = next((target for target in wanted if launchless(target)), None)
     hint = f"correct the code, or the problem or launch in {forms}"
     if alone is not None:
@@ -198,10 +222,18 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
     at_fault = wanted[SIDES.index(verdict.side)] if verdict.side else None
     where = at_fault.place if at_fault else both
     if at_fault is not None and verdict.outcome is Outcome.COMPILE_ERROR:
-        error = compile_error(at_fault.own, verdict.log or verdict.detail)
-        return InputError(error.what, where=f"{verdict.side} side, {error.where}", hint="correct it there")
+        error = compile_error(at_fault.own, verdict.log or verdict.detail, "correct it there")
+        error.where = f"{verdict.side} side, {error.where}"
+        return error
     if verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail):
+        if unmatched is not None:
+            return unmatched
         return InputError(f"the sides do not agree: {why}", where=where, hint=hint)
+    if at_fault is not None and "dynamic shared memory" in verdict.detail:
+        third = f"{at_fault.option} '<<<64, 256, 256 * sizeof(float)>>>'"
+        return InputError(
+            why, where=where, hint=f"give its bytes as the launch's third number, as in {third}"
+        )
     correct = f"correct the code, or the problem in {forms}"
     hint = f"{correct}; {hint}" if alone is not None and alone is at_fault else correct
     return InputError(why, where=where, hint=hint)

@@ -6,6 +6,7 @@ Not covered: drafting, checking and admission (`kcurate.draft`), recording a pro
 from __future__ import annotations
 
 import contextlib
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +24,10 @@ from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
 from kcurate.draft.trying.completed_files import check
 from kcurate.errors import InputError, KcurateError, OptionError
+from kcurate.judge.workers.compiling import FAILED
 from kcurate.own import launches
-from kcurate.own.kernels import Own
-from kcurate.records import Kernel
+from kcurate.own.kernels import Own, compile_error, missing_include
+from kcurate.records import Kernel, Outcome
 from kcurate.suites.problems import PROBLEM_NAME, own_problem
 
 # Asks a person: the question and the value so far; returns the answer (empty: keep the value).
@@ -34,6 +36,7 @@ Ask = Callable[[str, str], str]
 DRAFTED_NAME = "drafted.json"
 # Counted for a kernel without a launch, so that any draft with a plan is completed first.
 LAUNCHLESS_PLACES = 1000
+_NOT_COMPILED = re.compile(rf"{Outcome.COMPILE_ERROR}: {FAILED['error']}:(?: line (\d+):)? (.+)")
 
 
 @dataclass(frozen=True)
@@ -154,12 +157,13 @@ def find_problem(
     if not _open_places(first):
         first.forget_launch()
     if launchless(first):
-        raise InputError(
+        error = InputError(
             f"nothing launches {first.kernel.name}",
             where=str(first.own.path),
             hint=f"say how with {first.option} {launches.FORM}; or add a host function that launches it; "
             f"or run your program once: kcurate capture -w {workspace} -- ./program",
         )
+        raise missing_include(first.own, error) or error
     faults = toml_reader.read(first.form).faults
     for fault in faults:
         note(str(fault))
@@ -167,8 +171,16 @@ def find_problem(
     if faults:
         what = f"no problem yet for {first.own.name}: {len(faults)} places are open"
         raise InputError(what, where=str(first.form), hint=f"complete the file, {again}")
-    what = f"no problem yet: {refusals.get(first.form, 'it was refused')}"
-    raise InputError(what, where=first.place, hint=f"correct the code, or {first.form}, {again}")
+    why = refusals.get(first.form, "it was refused")
+    if not_compiled := _NOT_COMPILED.fullmatch(why):
+        at, words = not_compiled.groups()
+        place = f"kernel.cu:{at}: " if at else ""
+        error = compile_error(first.own, f"{place}error: {words}", "correct it there")
+        error.where = f"{first.place.partition(',')[0]}, {error.where}"
+        raise error
+    raise InputError(
+        f"no problem yet: {why}", where=first.place, hint=f"correct the code, or {first.form}, {again}"
+    )
 
 
 def _open_places(target: Wanted) -> int:
@@ -271,14 +283,8 @@ def _before(target: Wanted) -> Path:
 
 def _as_before(target: Wanted) -> Wanted:
     """With the launch that an option gave in an earlier run, if it did not fail and still fits."""
-    drafted, kernel = target.drafted, target.own.half.kernel
-    if (
-        target.launch is None
-        and drafted
-        and drafted.launch
-        and not drafted.failed
-        and not kernel.launch_sites
-    ):
+    drafted = target.drafted
+    if target.launch is None and drafted and drafted.launch and not drafted.failed:
         with contextlib.suppress(OptionError):
             launches.written(drafted.launch, target.own, target.option)
             return replace(target, launch=drafted.launch)
@@ -323,15 +329,10 @@ def _write_launch(target: Wanted) -> bool:
     """Write the option's launch into the kernel's record; whether its draft was made for another launch.
 
     Raises:
-        OptionError: the file has a launch already, or the text is not a launch.
+        OptionError: the text is not a launch.
     """
     if target.launch is None:
         return False
-    kernel = target.own.half.kernel
-    if kernel.launch_sites:
-        site = kernel.launch_sites[0]
-        what = f"{target.own.name} is launched in {site.path}:{site.line}"
-        raise OptionError(what, where=target.option, hint="leave it out")
     record = launches.written(target.launch, target.own, target.option)
     store.write_json(target.own.half.folder / "kernel.json", record)
     if (drafted := target.drafted) is not None:

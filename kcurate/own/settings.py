@@ -24,10 +24,9 @@ from kcurate.core.options import (
     WorkspaceOption,
 )
 
-_LAUNCH = (
-    "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters, 'KERNEL<4, float><<<GRID, BLOCK>>>' of "
-    "a template.  [default: as before, else guessed; printed]"
-)
+_FORM = "'<<<GRID, BLOCK>>>' over its parameters, 'KERNEL<4, float><<<GRID, BLOCK>>>' of a template."
+_LAUNCH = f"if nothing launches it: {_FORM}  [default: as before, else guessed; printed]"
+_OVERRULING = f"{_FORM}  [default: as before, else as host code says, else guessed; printed]"
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,12 @@ class PairConfig:
             metavar="NAME",
         ),
     ] = None
-    slow_launch: Annotated[str | None, Option(f"How SLOW is launched, {_LAUNCH}", metavar="LAUNCH")] = None
-    fast_launch: Annotated[str | None, Option(f"How FAST is launched, {_LAUNCH}", metavar="LAUNCH")] = None
+    slow_launch: Annotated[str | None, Option(f"How SLOW is launched: {_OVERRULING}", metavar="LAUNCH")] = (
+        None
+    )
+    fast_launch: Annotated[str | None, Option(f"How FAST is launched: {_OVERRULING}", metavar="LAUNCH")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)

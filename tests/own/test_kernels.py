@@ -22,6 +22,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "one.cu").write_text(ONE)
     (tmp_path / "part.h").write_text("__device__ inline int part(int n) { return n / 2; }\n")
     (tmp_path / "empty.cu").write_text("")
+    (tmp_path / "kernels.cuh").write_text(TWO)
+    (tmp_path / "main.cu").write_text('#include "part.h"\n#include "kernels.cuh"\nint main() {}\n')
     (tmp_path / "notes.txt").write_text("__global__ void none() {}")
     return tmp_path
 
@@ -56,6 +58,7 @@ def test_the_name_of_a_file_may_have_a_colon(folder: Path) -> None:
         ("none.cu:only", "No such file"),
         (".", "is a folder"),
         ("empty.cu", "no CUDA kernel found"),
+        ("main.cu", r"no CUDA kernel found \(it includes \S+/kernels.cuh: name that file\)"),
         ("notes.txt", "is no CUDA source by its name"),
         ("two.cu", r"2 kernels here .*two.cu:first, two.cu:second"),
         ("two.cu:third", r"no kernel 'third' here .*two.cu:first, two.cu:second"),

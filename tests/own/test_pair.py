@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ __global__ void shift_two(const float *x, float *y, int n) {
   if (i + 1 < n) y[i + 1] = x[i + 1] + 1.0f;
 }
 """
+TYPED = FAST.replace("float *", "T *").replace("__global__", "template <class T, int STEP>\n__global__")
 LAUNCHES = {"slow_launch": "(n + 127) / 128, 128", "fast_launch": "(n + 511) / 512, 256"}
 
 
@@ -47,16 +49,19 @@ NO_LAUNCHES = {
     "(n + 127) / 128, n": "the block is not a number",
     "(n + 127) / 128, 2048": "a block has 1 to 1024 threads",
     "(n + 127) / 128, dim3(64, 64)": "a block has 1 to 1024 threads",
+    "n, 128, 2 * sizeof(lost)": "shared memory: '2 \\* sizeof\\(lost\\)' is not understood",
     "blocks(n), 128": "grid: 'blocks\\(n\\)' is not understood",
     "shift_two<<<n, 128>>>(x, y, n)": "it launches shift_two, not shift",
     "shift<<<n, 128>>>(x, n)": "3 parameters, 2 arguments",
     "shift<<<n, 128>>>(x, y, m)": "grid: shift is passed no integer n",
 }
-FORMS = {
+FORMS: dict[str, tuple[object, ...]] = {
     "(n + 63) / 64, 64": ("ceil_div(n, 64)", 64),
     "<<<(n + 63) / 64, 64>>>": ("ceil_div(n, 64)", 64),
     " <<< dim3((n + 63) / 64) , dim3(64) , 0 , 0 >>> ; ": ("ceil_div(n, 64)", 64),
     "<<<dim3{n, 1, 1}, dim3{1}>>>": ("n", 1),
+    "<<<n, 64, 64 * sizeof(float)>>>": ("n", 64, 256),
+    "<<<n, 64, (2 * sizeof(unsigned long long) + sizeof(int *)) * 64>>>": ("n", 64, 1536),
     "shift<<<(n - 1) / 64 + 1, 64>>>": ("((n - 1)/64) + 1", 64),
     "shift<<<ceil_div(m, 64), 64, 0, stream>>>(d_x, d_y, m);": ("ceil_div(m, 64)", 64),
 }
@@ -137,7 +142,8 @@ def test_every_form_of_a_launch_is_read_alike(copy: Path, text: str) -> None:
     (site,) = launches.written(text, slow, "--slow-launch").launch_sites
     draft = from_code.drafts(replace(slow.half.kernel, launch_sites=(site,)), SLOW, [])[0]
     (launch,) = (step for step in draft.known.sides[""].plan if isinstance(step, Launch))
-    assert (launch.grid, launch.block) == ((FORMS[text][0],), (FORMS[text][1],))
+    grid, block, *shared = FORMS[text]
+    assert (launch.grid, launch.block, [launch.shared_bytes]) == ((grid,), (block,), shared or [0])
 
 
 def test_another_launch_than_before_is_not_passed_over(copy: Path) -> None:
@@ -231,7 +237,7 @@ def test_a_template_that_nothing_launches_asks_for_its_arguments(copy: Path) -> 
     config = PairConfig(**files(copy / "bare", fast=TEMPLATE), workspace=copy / "work", name="template")
     asks = (
         r"fast\.cu:shift_two: shift_two is a template and nothing says STEP "
-        r"\(--fast-launch 'shift_two<STEP><<<GRID, BLOCK>>>'\)"
+        r"\(as in --fast-launch 'shift_two<256><<<64, 256>>>'\)"
     )
     for launch in (None, "(n + 255) / 256, 128"):
         with pytest.raises(InputError, match=asks):
@@ -288,6 +294,28 @@ def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> Non
     assert not [line for line in lines if "guessed" in line and "slow.cu" in line]
 
 
+def test_a_launch_that_is_given_overrules_that_of_the_host_code(tmp_path: Path) -> None:
+    host = "int main() { float *x, *y; int n = 1000; shift<<<8, 32>>>(x, y, n); }\n"
+    config = PairConfig(**files(tmp_path, slow=SLOW + host), workspace=tmp_path / "work")
+    for launch in ("<<<4, 64>>>", None):  # the second run does as the first one
+        run(replace(config, slow_launch=launch))
+        (launched,) = paired(tmp_path).slow.plan
+        assert isinstance(launched, Launch) and (launched.grid, launched.block) == ((4,), (64,))
+
+
+def test_a_header_that_is_not_found_is_the_error(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "launch.h").write_text("#define ONE 1.0f\n")
+    (tmp_path / "src").mkdir()
+    lost = '// shifts\n#include <cstdio>\n#include "launch.h"' + SLOW.replace("1.0f", "ONE")
+    given = files(tmp_path / "src", lost)
+    what = r'slow\.cu:3: "launch\.h" is not found, so shift does not compile .*only \S+/src is searched'
+    with pytest.raises(InputError, match=what):
+        run(PairConfig(**given, workspace=tmp_path / "work"))
+    (tmp_path / "src" / "launch.h").write_text("#define ONE 1.0f\n")
+    run(PairConfig(**given, workspace=tmp_path / "work"))
+
+
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
@@ -311,6 +339,31 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
             FAST.replace("float *", "double *"),
             {},
             r"^x is const double\* in fast\.cu:shift_two, const float\* in slow\.cu:shift",
+        ),
+        (
+            TYPED,
+            {"fast_launch": "shift_two<double, 2><<<n, 128>>>"},
+            r"^x is const double\* in fast\.cu:shift_two, const float\* in slow\.cu:shift",
+        ),
+        (
+            TYPED,
+            {"fast_launch": "n, 64"},
+            r"nothing says T, STEP \(as in --fast-launch 'shift_two<float, 256><<<64, 256>>>'\)",
+        ),
+        (
+            FAST.replace("int n)", "int n, float b)").replace("+ 1.0f", "+ b"),
+            {},
+            r"^fast\.cu:shift_two: no parameter for float b among .* of slow\.cu:shift \(give both",
+        ),
+        (
+            FAST.replace("n) {", "n) {\n  extern __shared__ float s[];\n  s[threadIdx.x] = 1;"),
+            {"fast_launch": "(n + 511) / 512, 256"},
+            r"past the end of dynamic shared memory .*the launch's third number, as in --fast-launch '<",
+        ),
+        (
+            FAST.replace("y[i] = x", "y[i - 1] = x"),
+            {"fast_launch": "(n + 511) / 512, 256"},
+            r"correct the code, or the problem in \S+problem\.toml[;)]",
         ),
         (SLOW, {}, "both sides are the same code"),
         (FAST.replace("1.0f", "LOST"), {}, r'fast\.cu:4: shift_two does not compile .*"LOST" is undefined'),
@@ -398,6 +451,26 @@ def test_a_compile_error_has_the_compilers_words_and_the_line_of_the_file(tmp_pa
     assert str(record) in str(caught.value)
     built = store.read_json(record, Kernel).compiled
     assert built is not None and built.log is not None and "LOST" in built.log
+
+
+@pytest.mark.parametrize("compile", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("y[i] = x[i] + 1.0f;\n}\n", "y[i] = x[i] + 1.0f;\n", r":3: .* in 'for "),
+        ("\n}\n", "\n  x[0]\n  __syncthreads();\n}\n", r":5: .* in '__syncthreads\(\);'"),
+        ("x[i] + 1.0f;", "(x[i] + 1.0f;", r":3: .* in 'for "),
+        ("x[i] + 1.0f", "x[i] + atomicAdd(3, 4)", r":3: .* in 'for "),
+    ],
+)
+def test_every_compile_error_has_the_compilers_words_and_a_line_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compile: bool, old: str, new: str, what: str
+) -> None:
+    monkeypatch.setattr("kcurate.own.pair.find_kernels", partial(find_kernels, compile=compile))
+    given = files(tmp_path, SLOW.replace(old, new), FAST)
+    with pytest.raises(InputError, match=rf"slow\.cu{what}") as caught:
+        run(PairConfig(**given, workspace=tmp_path / "work", slow_launch="1, 64"))
+    assert "does not compile by itself: " in str(caught.value)
 
 
 @pytest.mark.slow

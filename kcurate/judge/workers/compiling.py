@@ -69,12 +69,15 @@ def request_of(
     return Compile(text, tuple(entries), tuple(symbols), sanitize, examine, turns, record.language)
 
 
-def _why(failure: CompileFailure) -> str:
+def _why(failure: CompileFailure, code: str) -> str:
     """Why a side was not compiled, with the compiler's first words on it."""
     if failure.log == installed.MISSING:
         return failure.log
-    first = first_error(failure.log or "") if failure.reason == "error" else None
-    return f"{FAILED[failure.reason]}: line {first[0]}: {first[1]}" if first else FAILED[failure.reason]
+    first = first_error(failure.log or "", code) if failure.reason == "error" else None
+    if first is None:
+        return FAILED[failure.reason]
+    line, words = first
+    return f"{FAILED[failure.reason]}: {words if line is None else f'line {line}: {words}'}"
 
 
 def _place(request: Compile) -> Path:
@@ -214,7 +217,7 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,
-                _why(answer),
+                _why(answer, record.code),
                 side=side,
                 log=answer.log,
                 unexplained=answer.reason == "memory",

@@ -10,6 +10,8 @@ import re
 
 # Names under which a side's text and its plan are compiled.
 OWN_FILES = frozenset({"kernel.cu", "plan", "side.ptx"})
+# The emulator's headers, as its messages name them: anybody may read these.
+_OUR_HEADERS = "kcurate/"
 # People read the first errors.
 MAX_LOG_CHARS = 4000
 _HEAD = re.compile(
@@ -17,8 +19,13 @@ _HEAD = re.compile(
     r"(?:\w+ )?(?P<kind>error|warning|note)?"
 )
 _ERROR = re.compile(
-    r"^kernel\.cu(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?):.*?\berror\b[^:]*: (?P<what>.+)$", re.MULTILINE
+    r"^(?:kernel\.cu(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?)?:(?=.*?\berror\b)|"
+    r"(?P<end>At end of source|plan)\b|(?P<header>[^\s:(][^:(\n]*)[(:]\d+|(?=error\b))"
+    r".*?\berror\b(?:[^:\n]*:)? (?P<what>.+)$",
+    re.MULTILINE,
 )
+# Where a side's own text led to an error in a header: a macro's use, an instance of a template.
+_LED = re.compile(r"^kernel\.cu(?:\((\d+)\)|:(\d+)(?::\d+)?): |at line (\d+) of \"?kernel\.cu", re.MULTILINE)
 _MARK = re.compile(r"\s*(?:\d+)? ?\|?[\s^~|]*")
 _NUMBERED = re.compile(r"\s*\d+ \| ?")
 _CONTEXT = re.compile(r"\s+(?:detected during|instantiation of|implicit generation|\[ \d+ instantiation)")
@@ -41,7 +48,7 @@ def own_lines(log: str, code: str) -> str:
             continue
         head = _HEAD.match(line)
         inside_own = head is None or head["file"] in OWN_FILES
-        if head is None or inside_own:
+        if head is None or inside_own or head["file"].startswith(_OUR_HEADERS):
             kept.append(line)
         else:
             kept.append(
@@ -51,7 +58,21 @@ def own_lines(log: str, code: str) -> str:
     return text if len(text) <= MAX_LOG_CHARS else text[:MAX_LOG_CHARS] + "\n[...]"
 
 
-def first_error(log: str) -> tuple[int, str] | None:
-    """The line and the words of the first error in a side's own text; None: there is none."""
-    match = _ERROR.search(log)
-    return (int(match["line"] or match["row"]), match["what"].strip()) if match else None
+def first_error(log: str, code: str) -> tuple[int | None, str] | None:
+    """The line in a side's own text (None: no line is at fault) and the words of its first error, if any.
+
+    That is the first one in its text, else one in a header that its text led to, else what misses its end,
+    else one without a place.
+    """
+    errors = [*_ERROR.finditer(log)]
+    for match in errors:
+        if line := match["line"] or match["row"]:
+            return int(line), match["what"].strip()
+    for match in errors:
+        if match["header"] and (led := _LED.search(log, match.end())):
+            return int(next(filter(None, led.groups()))), match["what"].strip()
+    # What follows an open brace is inside it, so that the last error is the one about it.
+    for match in reversed(errors):
+        open_brace = match["end"] and re.search("[\"']}[\"']", match["what"])
+        return (len(code.rstrip().splitlines()) if open_brace else None), match["what"].strip()
+    return None
