@@ -288,6 +288,25 @@ def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> Non
     assert not [line for line in lines if "guessed" in line and "slow.cu" in line]
 
 
+STAGED = """
+__global__ void staged(const float *x, float *y, int n) {
+  extern __shared__ float s[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i < n ? x[i] : 0.f;
+  __syncthreads();
+  if (i < n) y[i] = s[threadIdx.x] + 1.0f;
+}
+"""
+
+
+def test_a_launch_in_the_file_comes_before_that_of_another_file_with_the_same_kernel(tmp_path: Path) -> None:
+    host = "void go(float *a, float *b, int m) {{ staged<<<(m + 63) / 64, 64{}>>>(a, b, m); }}\n"
+    config = PairConfig(**files(tmp_path, fast=STAGED + host.format("")), workspace=tmp_path / "work")
+    (tmp_path / "other.cu").write_text(STAGED + host.format(", 64 * sizeof(float)"))
+    with pytest.raises(InputError, match="past the end of dynamic shared memory"):
+        run(config)
+
+
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")

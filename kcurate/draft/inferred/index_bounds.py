@@ -1,7 +1,8 @@
 """How far a kernel's indices go, inferred from guards and loops: `if (i < n)` means `a[i]` needs n elements.
 
 Upper bounds only, and for the whole function at once: a guard anywhere applies everywhere. The result is
-therefore a guess, which a run on the emulator confirms or refutes. Not covered: indices loaded from memory.
+therefore a guess, which a run on the emulator confirms or refutes. Not covered: indices loaded from memory,
+other than unsigned bytes, whose type bounds them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.declarations import Setting
 from kcurate.cuda_source.semantics.pointer_paths import cast_type, path_of
 from kcurate.draft.algebra import Poly, from_node, number, quotient
+from kcurate.problem import c_types as types
 
 MAX_DEPTH = 10
 # So many variables, each defined by the next, are followed to a value.
@@ -79,7 +81,14 @@ class Bounds:
         if node.op == "call" and node.text in ("min", "max") and len(node.args) == 2:
             known = [self.upper(arg, depth + 1) for arg in node.args]
             return next((limit for limit in known if limit is not None), None) if node.text == "min" else None
-        return None
+        return self._upper_of_byte(node) if node.op == "index" else None
+
+    def _upper_of_byte(self, node: Node) -> Poly | None:
+        """The largest value of an unsigned byte that is loaded from a parameter."""
+        array = cexpr.plain(node.args[0])
+        pointed = next((text for text, name in self.function.params if cexpr.name(name) == array), "")
+        byte = pointed.count("*") == 1 and (item := types.element(pointed, {})) and item.dtype == "uint8"
+        return number(255) if byte and item and item.lanes == 1 else None
 
     def _upper_of(self, node: Node, depth: int) -> Poly | None:
         left, right = node.args
