@@ -9,8 +9,8 @@ MODEL is a `.gguf` file or a folder; DIR of `--dataset` comes from `kcurate buil
 (train, likelihood, sample, judge; `rate` before GRPO and RFT). Each ends with a row in STATE/ARM/rows.jsonl,
 and none is made twice. No unit begins that would not end within `--budget-s`; SFT stops there with a
 checkpoint in `--work`. `--from` is what earlier machines left, `--out` gets what this call made, in pieces.
-With several GPUs, run one call for each, with CUDA_VISIBLE_DEVICES and other arms. `--units judge` alone reads
-no model.
+With several GPUs, run one call for each, with CUDA_VISIBLE_DEVICES and other arms. `--units judge` reads no
+model.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.dataset.licences import spdx
-from kcurate.draft.for_pairs.other_kernel import PairKernel, match
-from kcurate.draft.for_pairs.shared_problem import Given, give
+from kcurate.draft.for_pairs.other_kernel import PairKernel, launches_of, match
+from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
@@ -28,7 +28,7 @@ from kcurate.own.kernels import Own, compile_error, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem, launchless
 from kcurate.own.settings import PairConfig
 from kcurate.problem import c_types as types
-from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary
+from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary, ValueArg
 from kcurate.verdicts import items
 
 SUITE = "own"
@@ -85,6 +85,14 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
                 outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
         finally:
             judge.close()
+        drafts = [(target.own.half.kernel.name, target.drafted) for target in wanted]
+        guessed = [name for name, drafted in drafts if drafted and drafted.guessed]
+        fast_guessed = wanted[1].own.half.kernel.name in guessed
+        if outcome.pair and outcome.verdict and fast_guessed and not _passes_share(outcome.pair):
+            # A guess read from the code says nothing of what the kernel is meant for.
+            meant = f"if it is meant for other sizes only, give its launch: {wanted[1].option}"
+            why = f"{outcome.verdict.outcome}: {outcome.verdict.detail} ({meant})"
+            outcome = Given(PairOutcome.REFUSED, why, verdict=outcome.verdict)
         form = next((target.form for target in wanted if store.exists(target.form)), None)
         record.item(
             "pairs", pair.id, outcome.outcome, outcome.why, passed=outcome.pair is not None, file=form
@@ -94,15 +102,22 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             for target in wanted:
                 target.forget_launch()
             raise _failure(outcome, wanted, unmatched)
-        drafts = ((target.own.half.kernel.name, target.drafted) for target in wanted)
-        guessed = ", ".join(name for name, drafted in drafts if drafted and drafted.guessed)
-        marked = f"{pair.description} Launches guessed: {guessed}." if guessed else pair.description
+        if outcome.why:
+            record.note(outcome.why)
+        marked = outcome.pair.description
+        marked += f" Launches guessed: {', '.join(guessed)}." if guessed else ""
         store.write_candidate(folder, replace(outcome.pair, description=marked))
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         if outcome.pair.license is None:
             record.note(f"{pair.id} has no licence, so kcurate build leaves it out: add --licence SPDX")
         return summary
+
+
+def _passes_share(pair: Candidate) -> bool:
+    """Whether a kernel is passed a share of a size, as one with `float4` parameters is passed `n / 4`."""
+    steps = (launch for side in SIDES for launch in launches_of(getattr(pair, side).plan))
+    return any(isinstance(arg, ValueArg) and "/" in str(arg.value) for launch in steps for arg in launch.args)
 
 
 def _pairs(workspace: Workspace) -> Iterator[tuple[Path, Candidate]]:

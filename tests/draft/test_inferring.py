@@ -214,8 +214,12 @@ void run(int n) { double *d; cudaMalloc(&d, n * sizeof(double)); launch<double, 
     [
         ("for (int j = 0; j < m; j++) s += x[j];", "m"),
         ("for (int j = 0; j < m; j++) for (int l = 0; l < 2 * m; l++) s += x[j];", "2*m"),
-        ("for (int j = 0; s; j++) s -= 1; for (; s < m;) s += 1;", None),
-        ("for (int j = 0; j < int(x[0]); j++) s += x[j];", None),
+        ("for (int j = 0; s; j++) s -= 1;", "n"),
+        ("for (int j = 0; j < int(x[0]); j++) s += x[j];", "n"),
+        ("for (int j = i; j < m; j += 64) s += x[j];", "m"),
+        ("for (int j = i; j < m; j += 64) x[j] += 1;", None),
+        ("for (int j = i; j < m; j += 64) { int count = 0; count += 2; }", None),
+        ("for (int j = blockIdx.x * 64; j < (blockIdx.x + 1) * 64 && j < n; j++) s = s + x[j];", 64),
         ("for (int j = 0; j < 1; j++) s += x[j];", None),
         ("for (int j = 0; j < 3; j++) s += x[j];", 3),
     ],
@@ -241,6 +245,16 @@ def test_what_threads_add_atomically_has_as_many_terms_as_they_read(
     )
     tolerance = draft.known.problem.buffers["sum"].tolerance
     assert tolerance is not None and tolerance.terms == terms
+
+
+@pytest.mark.parametrize(("index", "bins"), [("a[i]", 256), ("a[i] / 4", 64), ("(int)a[i] + 1", 257)])
+def test_an_unsigned_byte_as_an_index_has_the_extent_of_its_type(index: str, bins: int) -> None:
+    draft = inferred(
+        "__global__ void count(const unsigned char *a, unsigned *bins, int n) {"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) atomicAdd(&bins[{index}], 1u); }}"
+        "void go(unsigned char *a, unsigned *b, int n) { count<<<(n + 255) / 256, 256>>>(a, b, n); }"
+    )
+    assert draft.known.problem.buffers["bins"].shape == (bins,)
 
 
 CONSTANTS = """

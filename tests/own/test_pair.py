@@ -316,6 +316,25 @@ def test_a_header_that_is_not_found_is_the_error(tmp_path: Path) -> None:
     run(PairConfig(**given, workspace=tmp_path / "work"))
 
 
+STAGED = """
+__global__ void staged(const float *x, float *y, int n) {
+  extern __shared__ float s[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i < n ? x[i] : 0.f;
+  __syncthreads();
+  if (i < n) y[i] = s[threadIdx.x] + 1.0f;
+}
+"""
+
+
+def test_a_launch_in_the_file_comes_before_that_of_another_file_with_the_same_kernel(tmp_path: Path) -> None:
+    host = "void go(float *a, float *b, int m) {{ staged<<<(m + 63) / 64, 64{}>>>(a, b, m); }}\n"
+    config = PairConfig(**files(tmp_path, fast=STAGED + host.format("")), workspace=tmp_path / "work")
+    (tmp_path / "other.cu").write_text(STAGED + host.format(", 64 * sizeof(float)"))
+    with pytest.raises(InputError, match="past the end of dynamic shared memory"):
+        run(config)
+
+
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
@@ -513,3 +532,60 @@ def test_a_person_is_asked_for_open_places_and_the_answers_are_checked(copy: Pat
             run(config, ask=lambda question, value: next(answers), note=lines.append)
     assert "not a value: [oops" in lines
     assert f"block = [{block}]\n" in next((copy / "work").rglob("shift/problem.toml")).read_text()
+
+
+ADD = """
+__global__ void add(const float *x, const float *y, float *z, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) z[i] = x[i] + y[i];
+}
+"""
+FOURS = """
+__global__ void add_fours(const float *x, const float *y, float *z, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const float4 *x4 = (const float4 *)x, *y4 = (const float4 *)y;
+  if (i < n / 4) {
+    float4 a = x4[i], b = y4[i];
+    ((float4 *)z)[i] = make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+  }
+}
+"""
+TWOS = """
+__global__ void add_twos(const float *x, const float *y, float *z, int n) {
+  int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i + 1 < n) { z[i] = x[i] + y[i]; z[i + 1] = x[i + 1] + y[i + 1]; }
+}
+"""
+TWOS_LAUNCHED = (
+    f"{TWOS}void go(float *x, float *z, int n) {{ add_twos<<<(n + 511) / 512, 256>>>(x, x, z, n); }}"
+)
+ONE_SHORT = ADD.replace("add(", "add_short(").replace("i < n", "i < n - 1")
+
+
+@pytest.mark.parametrize("fast", [FOURS, TWOS, TWOS_LAUNCHED, ONE_SHORT])
+def test_a_fast_side_that_leaves_a_rest_out_is_no_pair(tmp_path: Path, fast: str) -> None:
+    (tmp_path / "slow.cu").write_text(ADD)
+    (tmp_path / "fast.cu").write_text(fast)
+    config = PairConfig(f"{tmp_path}/slow.cu", f"{tmp_path}/fast.cu", tmp_path / "work")
+    with pytest.raises(InputError, match="do not agree: z: 1 of 1009 elements are wrong: ") as caught:
+        run(config)
+    assert "fast side" in str(caught.value)
+    assert not list((tmp_path / "work").glob("pairs/own/*"))
+
+
+def test_a_launch_that_states_a_multiple_is_a_narrower_claim_that_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "slow.cu").write_text(ADD)
+    (tmp_path / "fast.cu").write_text(FOURS)
+    notes: list[str] = []
+    config = PairConfig(
+        f"{tmp_path}/slow.cu",
+        f"{tmp_path}/fast.cu",
+        tmp_path / "work",
+        fast_launch="<<<(n / 4 + 255) / 256, 256>>>",
+    )
+    run(config, note=notes.append)
+    claim = "The sides agree only where n is a multiple of 4; else z: 1 of 1009 elements are wrong"
+    assert any(note.startswith(claim) for note in notes)
+    pair = store.read_candidate(tmp_path / "work/pairs/own/add-add_fours")
+    assert claim in pair.description and pair.problem is not None
+    assert all(setting["n"] % 4 == 0 for setting in pair.problem.sizes.test)

@@ -14,7 +14,13 @@ from enum import StrEnum
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
-from kcurate.draft.for_pairs.other_kernel import PairKernel, counterpart, launches_of, shown_launch
+from kcurate.draft.for_pairs.other_kernel import (
+    PairKernel,
+    PlacedProblem,
+    counterpart,
+    launches_of,
+    shown_launch,
+)
 from kcurate.draft.trying import admit
 from kcurate.errors import InputError
 from kcurate.problem.size_gaps import divisible, mended
@@ -37,7 +43,10 @@ class PairOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Given:
-    """What became of a pair: the pair with its problem (None: none fits), why, the verdict if refused."""
+    """What became of a pair: the pair with its problem (None: none fits), why, the verdict if refused.
+
+    With a pair and a verdict, both sides agree only at fewer sizes than the slow side's: `why` says which.
+    """
 
     outcome: PairOutcome
     why: str = ""
@@ -48,48 +57,92 @@ class Given:
 def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) -> Given:
     """The pair with an admitted problem of either side that both sides solve alike.
 
-    The stricter problem is tried first; else one recorded from a running program, else that of a kernel that
-    host code launches, else the slow side's.
+    A problem recorded from a running program is tried first; else the one of more sizes, the stricter one,
+    that of a kernel that host code launches, the slow side's. Sides that differ on the slow side's problem
+    have no other one, unless a launch rounds sizes down: then `why` says where they agree.
     """
     worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
-    known_problems = [
-        (known, half, other) for half, other in ((slow, fast), (fast, slow)) if (known := half.known())
-    ]
-    known_problems.sort(
-        key=lambda halves: (halves[0].origin != "captured", not halves[1].kernel.launch_sites)
-    )
-    if len(known_problems) == len(SIDES) and admit.stricter(
-        *(halves[0].problem for halves in known_problems[::-1])
-    ):
-        known_problems.reverse()
-    for known, owner, other in known_problems:
+    reference: tuple[Candidate, Verdict] | None = None
+    for known, owner, other in _ordered(slow, fast):
         side = counterpart(known, owner, other)
         if isinstance(side, str):
             worst = worst if worst.outcome is PairOutcome.REFUSED else Given(PairOutcome.NO_MATCH, side)
             continue
         mine = known.side.side(owner.code)
-        tried = replace(
+        whole = replace(
             pair,
             problem=known.problem,
             origin=replace(pair.origin, problem=known.origin),
             slow=mine if owner is slow else side,
             fast=side if owner is slow else mine,
         )
-        whole = tried
-        tried, verdict = judged(whole, judging)
+        rounded, (tried, verdict) = False, judged(whole, judging)
         if verdict.outcome is Outcome.MISMATCH and known.origin != "known":
+            reference = reference or ((whole, verdict) if owner is slow else None)
             even = divisible(known.problem, {"slow": whole.slow, "fast": whole.fast})
             if even != known.problem:
-                tried, verdict = judged(replace(whole, problem=even), judging)
+                reference = reference or (whole, verdict)
+                even_pair, even_verdict = judged(replace(whole, problem=even), judging)
+                if even_verdict.outcome is Outcome.CORRECT:
+                    rounded, tried, verdict = True, even_pair, even_verdict
         if verdict.outcome is Outcome.CORRECT:
-            return Given(PairOutcome.ADMITTED, "", tried)
-        if worst.outcome is not PairOutcome.REFUSED:
+            narrowed = Given(PairOutcome.ADMITTED, "", tried)
+            if reference is not None:
+                narrowed = _narrowed(tried, rounded, *reference)
+            if narrowed.pair is not None:
+                return narrowed
+            worst = narrowed
+        elif worst.outcome is not PairOutcome.REFUSED:
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(side.plan)
             )
             why = f"{verdict.outcome}: {verdict.detail} (with {how})"
             worst = Given(PairOutcome.REFUSED, why, verdict=verdict)
     return worst
+
+
+def _ordered(slow: PairKernel, fast: PairKernel) -> list[tuple[PlacedProblem, PairKernel, PairKernel]]:
+    """The admitted problems in the order in which `give` tries them: each with its kernel and the other."""
+    problems = [
+        (known, half, other) for half, other in ((slow, fast), (fast, slow)) if (known := half.known())
+    ]
+    if len(problems) == len(SIDES):
+        first, second = (known.problem for known, _, _ in problems)
+        fewer = bool(_units(second).keys() - _units(first).keys())
+        if not fewer:
+            problems.sort(key=lambda halves: not halves[1].kernel.launch_sites)
+            if admit.stricter(*(halves[0].problem for halves in problems[::-1])):
+                problems.reverse()
+    return sorted(problems, key=lambda halves: halves[0].origin != "captured")
+
+
+def _units(problem: Problem) -> dict[str, int]:
+    """The sizes whose values in all tests are multiples of a number above one, with that number."""
+    units = {
+        name: math.gcd(*(setting[name] for setting in problem.sizes.test)) for name in problem.sizes.headline
+    }
+    return {name: unit for name, unit in units.items() if unit > 1}
+
+
+def _narrowed(tried: Candidate, rounded: bool, reference: Candidate, verdict: Verdict) -> Given:
+    """The pair on a problem that both sides solve, though not the slow side's problem.
+
+    `rounded`: its sizes were raised to what its launches divide. Refused where it has fewer
+    sizes and no launch says so: a kernel that leaves the rest out is wrong.
+    """
+    assert tried.problem is not None and reference.problem is not None
+    why = f"{verdict.outcome}: {verdict.detail}"
+    before = _units(reference.problem)
+    units = {name: unit for name, unit in _units(tried.problem).items() if before.get(name, 1) % unit}
+    if not units:
+        return Given(PairOutcome.ADMITTED, "", tried)
+    sides = {"slow": reference.slow, "fast": reference.fast}
+    if not rounded and divisible(reference.problem, sides) == reference.problem:
+        return Given(PairOutcome.REFUSED, why, verdict=verdict)
+    where = " and ".join(f"{name} is a multiple of {unit}" for name, unit in units.items())
+    claim = f"The sides agree only where {where}; else {verdict.detail}"
+    described = " ".join(filter(None, (tried.description, f"{claim}.")))
+    return Given(PairOutcome.ADMITTED, claim, replace(tried, description=described), verdict)
 
 
 def judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source import blank_literals
+from kcurate.cuda_source import blank_literals, kernel_signatures
 from kcurate.cuda_source.preprocess import expansion
 from kcurate.cuda_source.preprocess.splicing import definitions, splice
 from kcurate.cuda_source.semantics.code_index import Code
@@ -154,14 +154,23 @@ def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
         return None
     parts, seen = [definitions(macros), text.source], {*text.files, path}
     program = _MAIN.search(text.source) is not None
+    launched = {launch.kernel.rpartition(b"::")[2] for launch in Code(text.source).launches}
+    launched &= _kernels(text.source)
     for other in _siblings(root, path):
         more = splice(other, read, resolve, macros) if other not in seen else None
         if more is None or (program and _MAIN.search(more.source)):
             continue  # another program
+        if launched & _kernels(_bytes(root / other) or b""):
+            continue  # it launches its own kernel of that name
         if sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
             seen |= {other, *more.files}
             parts.append(_without_defined(more.source, parts))
     return Code(b"\n".join(parts))
+
+
+def _kernels(source: bytes) -> set[bytes]:
+    """The unqualified names of the kernels that a source defines."""
+    return {name.rpartition("::")[2].encode() for name in kernel_signatures(source)}
 
 
 def _without_defined(source: bytes, before: Sequence[bytes]) -> bytes:

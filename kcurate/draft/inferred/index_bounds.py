@@ -1,13 +1,14 @@
 """How far a kernel's indices go, inferred from guards and loops: `if (i < n)` means `a[i]` needs n elements.
 
 Upper bounds only, and for the whole function at once: a guard anywhere applies everywhere. The result is
-therefore a guess, which a run on the emulator confirms or refutes. Not covered: indices loaded from memory.
+therefore a guess, which a run on the emulator confirms or refutes. Not covered: indices loaded from memory,
+other than unsigned bytes, whose type bounds them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.parse.syntax_tree import Node as Syntax
@@ -18,12 +19,15 @@ from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.declarations import Setting
 from kcurate.cuda_source.semantics.pointer_paths import cast_type, path_of
 from kcurate.draft.algebra import Poly, from_node, number, quotient
+from kcurate.problem import c_types as types
 
 MAX_DEPTH = 10
 # So many variables, each defined by the next, are followed to a value.
 MAX_FOLLOWED = 6
 _BUILTIN = {"threadIdx": 0, "blockIdx": 1, "blockDim": 2, "gridDim": 3}
 _AXES = "xyz"
+# Types whose sums are counters or addresses.
+_COUNTING = re.compile(r"\*|\b(?:u?int(?:\d+_t)?|unsigned|size_t|long|short|char|bool)\b")
 _LEAVING = ("return_statement", "continue_statement", "break_statement")
 
 
@@ -79,7 +83,14 @@ class Bounds:
         if node.op == "call" and node.text in ("min", "max") and len(node.args) == 2:
             known = [self.upper(arg, depth + 1) for arg in node.args]
             return next((limit for limit in known if limit is not None), None) if node.text == "min" else None
-        return None
+        return self._upper_of_byte(node) if node.op == "index" else None
+
+    def _upper_of_byte(self, node: Node) -> Poly | None:
+        """The largest value of an unsigned byte that is loaded from a parameter."""
+        array = cexpr.plain(node.args[0])
+        pointed = next((text for text, name in self.function.params if cexpr.name(name) == array), "")
+        byte = pointed.count("*") == 1 and (item := types.element(pointed, {})) and item.dtype == "uint8"
+        return number(255) if byte and item and item.lanes == 1 else None
 
     def _upper_of(self, node: Node, depth: int) -> Poly | None:
         left, right = node.args
@@ -118,11 +129,7 @@ class Bounds:
     def exact(self, node: Node) -> Poly | None:
         """The value of an expression that is uniform across threads; None if unknown."""
         poly = from_node(self.followed(node))
-        if poly is None or any(
-            "threadIdx" in piece or "blockIdx" in piece for term in poly.terms for piece in term
-        ):
-            return None
-        return poly
+        return None if poly is None or _of_thread(poly) else poly
 
     def _varies(self, value: Poly) -> bool:
         """Whether a value depends on a variable of the kernel that is no size as well."""
@@ -264,6 +271,57 @@ class Bounds:
                     yield setting.name, start, end.args[1]
                 break
 
+    def sums(self) -> Iterator[Poly | None]:
+        """The most rounds of every loop that adds to a value from round to round; None: unknown."""
+        for node in self._nodes("for_statement", "while_statement", "do_statement"):
+            first, condition, body = map(node.child_by_field_name, ("initializer", "condition", "body"))
+            moving = {setting.name for setting in self.code.set_within(node)}
+            if body is not None and self._accumulates(body, moving):
+                starts = (
+                    {setting.name: setting.value for setting in self.code.set_within(first)} if first else {}
+                )
+                yield self._rounds(self._parsed(condition), starts)
+
+    def _rounds(self, condition: Node | None, starts: Mapping[str, str]) -> Poly | None:
+        """The rounds until one of the joined conditions ends a loop: from its start, else from zero."""
+        limits = [*_compared(condition, False)] if condition is not None else []
+        for left, limit in limits:
+            start = cexpr.parse(starts.get(left.text, "")) if left.op == "name" else None
+            first, end = (from_node(self._named(node)) if node else None for node in (start, limit))
+            if first is not None and end is not None and not _of_thread(end - first):
+                return end - first
+        return next((end for _, limit in limits if (end := self.exact(limit)) is not None), None)
+
+    def _named(self, node: Node) -> Node:
+        """An expression, followed, in which a thread's place is a name, so that it cancels out."""
+        return cexpr.substitute(
+            self.followed(node),
+            lambda part: (
+                cexpr.name(cexpr.path(part).replace(".", "_"))
+                if part.op == "member" and part.args[0].text in _BUILTIN
+                else None
+            ),
+        )
+
+    def _accumulates(self, body: Syntax, moving: Set[str]) -> bool:
+        """Whether a loop's body adds to one place in every round: no counter, no pointer, no moving index."""
+        for node in self.code.tree.nodes("assignment_expression", within=body):
+            operator = node.child_by_field_name("operator")
+            left, right = (self._parsed(node.child_by_field_name(side)) for side in ("left", "right"))
+            if left is None or right is None or operator is None:
+                continue
+            how = self.code.of(operator)
+            adds = how in ("+=", "-=") or (how == "=" and any(part == left for part in _parts(right)))
+            if left.op == "name":
+                declared = [setting.type for setting in self._settings(left.text)]
+                declared += [text for text, name in self.function.params if name == left.text]
+                adds = adds and not any(map(_COUNTING.search, declared))
+            elif cexpr.names(left) & moving - {cexpr.path(left)}:
+                adds = False
+            if adds:
+                return True
+        return False
+
     def extent(self, name: str, size: Callable[[Poly], int | None]) -> Poly | None:
         """Elements that a parameter needs: its largest index plus one; None if any index is unknown."""
         if self._settings(name):
@@ -324,6 +382,18 @@ def _leaves(then: Syntax | None) -> bool:
     while then is not None and then.type == "compound_statement" and then.named_children:
         then = then.named_children[0]
     return then is not None and then.type in _LEAVING
+
+
+def _of_thread(poly: Poly) -> bool:
+    """Whether a value differs between threads or blocks."""
+    return any("threadIdx" in piece or "blockIdx" in piece for term in poly.terms for piece in term)
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """A tree and every tree in it."""
+    yield node
+    for arg in node.args:
+        yield from _parts(arg)
 
 
 def _compared(node: Node, leaving: bool) -> Iterator[tuple[Node, Node]]:

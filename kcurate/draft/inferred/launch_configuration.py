@@ -180,12 +180,19 @@ def at_sample(poly: Poly) -> int:
         return 0
 
 
-def tolerance(element: Element, bounds: Bounds, known: Set[str]) -> Tolerance | None:
-    """A tolerance for as many terms as the longest loop over known sizes has rounds; None without one."""
+def tolerance(
+    element: Element, bounds: Bounds, known: Set[str], extents: Sequence[Poly] = ()
+) -> Tolerance | None:
+    """A tolerance for as many terms as the longest loop over known sizes has rounds; None without one.
+
+    A loop that adds up and whose rounds are unknown counts as the largest of `extents`.
+    """
     if element.dtype not in FLOATS:
         return None
     ends = (bounds.exact(end) for _, start, end in bounds.loops() if bounds.exact(start) is not None)
-    whole = [end for end in ends if end is not None and names_of(end) <= FUNCTIONS | known]
+    sums = [*bounds.sums()]
+    unknown = max(extents, key=at_sample, default=None) if None in sums else None
+    whole = [end for end in (*ends, *sums, unknown) if end is not None and names_of(end) <= FUNCTIONS | known]
     best = max(whole, key=at_sample, default=None)
     return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 

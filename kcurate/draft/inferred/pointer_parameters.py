@@ -120,7 +120,11 @@ def add_buffers(parts: Parts, bounds: Bounds) -> None:
         if usage.unknown:
             parts.note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
         known = parts.sizes(()).keys() - {OPEN}
-        tolerance = launch_configuration.tolerance(element, bounds, known) if role != "in" else None
+        tolerance = (
+            launch_configuration.tolerance(element, bounds, known, [*parts.counts.values()])
+            if role != "in"
+            else None
+        )
         why = "guess: as many terms as the longest loop"
         if tolerance is None and usage.atomic and (terms := _added(parts, name)) is not None:
             tolerance, why = Tolerance(terms=terms), "guess: every element that is read is added atomically"
