@@ -14,7 +14,7 @@ import pytest
 
 import kcurate as kc
 from kcurate.own.judging import Judge
-from kcurate.records import Launch, Outcome, Problem
+from kcurate.records import Launch, Outcome, Problem, Tolerance
 
 ADD = """
 __global__ void add(const float *x, const float *y, float *z, int n) {
@@ -118,8 +118,11 @@ __global__ void turn(const float *x, float *y, int rows, int cols) {
     inputs = np.ones(1000, np.float32), np.zeros(1, np.float32), 1000
     many = one.replace("sum", "sum2").replace("int i = 0", "int i = threadIdx.x").replace("++i", "i += 64")
     launch: dict[str, Any] = {"grid": 1, "block": {"slow": 1, "fast": 64}}
-    verdict = judge.judge(one, many.replace("*out += x[i]", "atomicAdd(out, x[i])"), args=inputs, **launch)
-    assert verdict.outcome is Outcome.CORRECT
+    pair = judge.pair(one, many.replace("*out += x[i]", "atomicAdd(out, x[i])"), args=inputs, **launch)
+    # Random terms may cancel, and nothing beside a single sum says how large they are.
+    assert pair.problem is not None and pair.problem.buffers["out"].tolerance == Tolerance(
+        terms="n", scale=1.0
+    )
 
 
 def test_the_shape_of_an_array_tells_which_sizes_it_has(judge: Judge) -> None:

@@ -25,7 +25,7 @@ from kcurate.draft.captured.candidate_expressions import poly_of
 from kcurate.draft.captured.expression_choice import FittedExpressions, Trust, bare, typical
 from kcurate.draft.captured.launch_arguments import Number, Pointer, Reader
 from kcurate.draft.inferred.index_bounds import Bounds
-from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample, names_of, tolerance
+from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample, names_of, of_one_sum, tolerance
 from kcurate.draft.inferred.struct_numbers import with_pointers
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.problem import c_types as types
@@ -209,6 +209,8 @@ class _Reading:
             elif not why.startswith("guess"):
                 self.held.append((region.name, contents))
             allowed = tolerance(region.element, bounds, self.fitted.names.keys()) if role != "in" else None
+            if allowed is not None and shape == (1,):
+                allowed = of_one_sum(allowed)
             buffers[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
         if all(buffer.role == "in" for buffer in buffers.values()):
             self.remarks.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from kcurate.cuda_source.launches.launch_sites import Launch
@@ -195,6 +195,14 @@ def tolerance(
     whole = [end for end in (*ends, *sums, unknown) if end is not None and names_of(end) <= FUNCTIONS | known]
     best = max(whole, key=at_sample, default=None)
     return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
+
+
+def of_one_sum(allowed: Tolerance) -> Tolerance:
+    """The tolerance of an output of one element: a sum that cancels has the rounding of its terms.
+
+    Nothing beside it shows how large these are; drafts draw values near 1.
+    """
+    return replace(allowed, scale=1.0)
 
 
 def work(bounds: Bounds, block: tuple[int, ...], site: Site) -> int:

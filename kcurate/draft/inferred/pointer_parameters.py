@@ -130,6 +130,8 @@ def add_buffers(parts: Parts, bounds: Bounds) -> None:
             tolerance, why = Tolerance(terms=terms), "guess: every element that is read is added atomically"
         if tolerance is not None:
             parts.note(f"buffers.{name}.tolerance", why)
+            if parts.counts[name].constant == 1:
+                tolerance = launch_configuration.of_one_sum(tolerance)
         parts.buffers[name] = Buffer(element.dtype, shape, init, role, tolerance)
     if not any(buffer.role in ("out", "inout") for buffer in parts.buffers.values()):
         parts.note("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
