@@ -341,7 +341,7 @@ def test_an_answer_becomes_a_pair_that_the_judge_accepts(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("made", "imported"),
     [
-        ("torch.full((16, 4096), 2.0)", False),
+        pytest.param("torch.full((16, 4096), 2.0)", False, marks=pytest.mark.slow),
         ("torch.nn.Parameter(torch.randn(16, 4096) * 2)", False),
         ("torch.empty(16, 4096)", True),
     ],
@@ -443,7 +443,10 @@ def test_a_process_that_sends_nonsense_gives_one_row(
     "joined",
     [
         "return extension.HashTrieMap(1, 2, x, grid=(1,))",
-        "kernel((9,), (256,), (self.own.data_ptr(), y.data_ptr(), 9))\n        return y",
+        pytest.param(
+            "kernel((9,), (256,), (self.own.data_ptr(), y.data_ptr(), 9))\n        return y",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_answer_that_fails_with_its_bindings_joined_is_read_as_published(
