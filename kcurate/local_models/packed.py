@@ -44,7 +44,7 @@ def spans(seen: Any, heads: int) -> Any:
 
     `seen`: [rows, keys], True in one run of a row (its prompt is padded on the left). Returns int32
     [3, rows * heads + 1]: where each query begins, where the keys of a row and head begin in the flattened
-    cache, and how many there are (the last one counts for nothing).
+    cache, and how many there are (the last count is padding).
     """
     rows, keys = seen.shape
     queries = torch.arange(rows * heads + 1, device=seen.device)
