@@ -57,8 +57,10 @@ def write(path: Path, rows: Sequence[Completion]) -> None:
 
     types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema([(column.name, types[_plain(_hints()[column.name])]) for column in fields(Completion)])
+    table = pa.Table.from_pylist([vars(row) for row in rows], schema)
     data = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist([vars(row) for row in rows], schema), data, compression="zstd")
+    # Written once and kept: the smallest file. Statistics would hold the longest texts once more.
+    pq.write_table(table, data, compression="zstd", compression_level=19, write_statistics=False)
     store.write_bytes(path, data.getvalue())
 
 
