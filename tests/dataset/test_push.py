@@ -357,12 +357,15 @@ for name in datasets.get_dataset_config_names(sys.argv[1], revision="v1.0.0"):
 
 
 LOADS = """
-import sys, datasets
+import os, sys, datasets
 for streaming in (False, True):
     rows = datasets.load_dataset(sys.argv[1], "sft", split="train", streaming=streaming)
     print(*sorted(row["content"] for row in rows))
 if len(sys.argv) > 2:
     datasets.load_dataset(sys.argv[1], "sft", download_mode="force_redownload", cache_dir=sys.argv[2])
+# A stream's reading threads of pyarrow may still run when the interpreter ends, and then they abort it.
+sys.stdout.flush()
+os._exit(0)
 """
 
 
