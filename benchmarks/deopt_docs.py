@@ -2,10 +2,10 @@
 
     python benchmarks/deopt_docs.py
 
-Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) in docs/data/* and `suites.jsonl` (verdicts
-of the candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
-stand beside the H200's in kernelcompare.md (the suites) and corpus.md (the built-in pairs) of that folder.
-What a technique is worth goes into the built-in pairs.
+Reads `deopt.jsonl.zst` (the verdicts.jsonl of `deopt_rules.py --gpu`, packed) in docs/data/* and
+`suites.jsonl` (verdicts of the candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot
+too. An H100's verdicts stand beside the H200's in kernelcompare.md (the suites) and corpus.md (the built-in
+pairs) of that folder. What a technique is worth goes into the built-in pairs.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def main() -> None:
     text = "\n".join(
         (
             "### The built-in fast sides\n",
-            said(own, "deopt.jsonl", "candidates of one rule or of all together"),
+            said(own, "deopt.jsonl.zst", "candidates of one rule or of all together"),
             "![speedups by rule](../data/nvidia-h200/deopt-speedups.svg)\n",
             table(own),
             "### Parboil and Rodinia\n",

@@ -35,7 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import minted_texts
 from marked import fill
 
-from kcurate.core import resources, store
+from benchmarks import worth
+from kcurate.core import codec, resources, store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import parquet, tuning
 from kcurate.dataset.repairs import MODEL
@@ -54,7 +55,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA, PAGE = ROOT / "docs/data", ROOT / "docs/results/dataset.md"
 NARROW = re.compile(r"(?:16|8)(?:_|$)|x2$")
 BUILT_IN = "built-in"
-VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")
+VERDICTS = ("deopt.jsonl.zst", "suites.jsonl", "hecbench.jsonl")
 
 
 def make(workspace: Workspace, trees: Path | None, jobs: int) -> float:
@@ -90,7 +91,7 @@ def committed() -> list[Path]:
 def verdicts() -> Iterator[Verdict]:
     """The verdicts of these files."""
     for path in committed():
-        yield from store.read_jsonl(path, Verdict)
+        yield from (codec.from_data(Verdict, json.loads(line)) for line in worth.lines_of(path))
 
 
 def confirmed() -> list[Verdict]:

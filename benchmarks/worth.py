@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from kcurate.deopt.rules import RULES
 from kcurate.records import Candidate
 
@@ -16,22 +18,36 @@ DATA = Path(__file__).resolve().parent.parent / "docs/data"
 
 def rows() -> list[dict[str, Any]]:
     """The verdicts of all GPUs on what rules made of the built-in fast sides as they are."""
-    files = sorted(DATA.glob("*/deopt.jsonl"))
-    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    files = sorted(DATA.glob("*/deopt.jsonl.zst"))
+    return [json.loads(line) for path in files for line in lines_of(path)]
 
 
 def forget(pair: str) -> None:
     """Drop the verdicts on what rules made of a pair's fast side, which has been replaced."""
-    keep(DATA.glob("*/deopt.jsonl"), lambda row: not row["candidate"].startswith(f"{pair}/deopt-"))
+    keep(DATA.glob("*/deopt.jsonl.zst"), lambda row: not row["candidate"].startswith(f"{pair}/deopt-"))
 
 
 def keep(paths: Iterable[Path], wanted: Callable[[Mapping[str, Any]], bool]) -> None:
     """Drop the rows of JSON Lines files that are not wanted; files that lose none stay untouched."""
     for path in paths:
-        lines = path.read_text().splitlines(keepends=True)
+        lines = lines_of(path)
         left = [line for line in lines if wanted(json.loads(line))]
         if len(left) < len(lines):
-            path.write_text("".join(left))
+            write_lines(path, left)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file that may be packed by zstd, as its suffix says."""
+    with pa.input_stream(str(path)) as file:
+        return [line.decode() for line in file.read().splitlines()]
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write these lines, packed if the suffix says so: everything tracked travels to a machine with a GPU."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if path.suffix == ".zst":
+        data = pa.Codec("zstd", compression_level=19).compress(data, asbytes=True)
+    path.write_bytes(data)
 
 
 def worth(

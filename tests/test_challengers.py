@@ -48,9 +48,9 @@ def measured(*found: tuple[str, str, float]) -> None:
 
 def test_the_fastest_confirmed_challenger_takes_the_place_and_old_verdicts_go(two: Path) -> None:
     measured(("dot-product--a", "confirmed", 1.1), ("dot-product--b", "confirmed", 1.2))
-    ablations = challengers.DATA / "nvidia-h100/deopt.jsonl"
+    ablations = challengers.DATA / "nvidia-h100/deopt.jsonl.zst"
     kept, gone = ({"candidate": f"{name}/deopt-unroll"} for name in ("a/b", "reduction-scan/dot-product"))
-    ablations.write_text(f"{json.dumps(kept)}\n{json.dumps(gone)}\n")
+    challengers.worth.write_lines(ablations, [json.dumps(kept), json.dumps(gone)])
     profiles = challengers.on_file.shipped() / "gpu.jsonl"
     profiles.parent.mkdir()
     sides = {side: challengers.on_file.side_key(store.read_candidate(two), side) for side in ("slow", "fast")}
@@ -61,7 +61,7 @@ def test_the_fastest_confirmed_challenger_takes_the_place_and_old_verdicts_go(tw
     assert pair.fast.code.endswith("// b\n") and not pair.worth
     assert not list((two / "verdicts").iterdir()) and not challengers.waiting([])
     assert pair.problem == store.read_candidate(PAIR).problem
-    assert ablations.read_text() == f"{json.dumps(kept)}\n"
+    assert challengers.worth.lines_of(ablations) == [json.dumps(kept)]
 
 
 def test_a_challenger_that_gains_little_or_is_wrong_stays_out(two: Path) -> None:
