@@ -71,8 +71,9 @@ def make(workspace: Workspace, trees: Path | None, jobs: int) -> float:
     judged = {verdict.key for verdict in verdicts()}
     again = {name for names in of_older_protocols().values() for name in names}
     for path in committed():
-        target = workspace.verdicts / f"{path.parent.name}-{path.name}"
-        store.write_bytes(target, path.read_bytes())
+        target = workspace.verdicts / f"{path.parent.name}-{path.name.removesuffix('.zst')}"
+        workspace.verdicts.mkdir(parents=True, exist_ok=True)
+        worth.write_lines(target, worth.lines_of(path))
     for folder in list(store.find_candidates(workspace.pairs)):
         candidate = store.read_candidate(folder)
         if verdict_key(candidate) not in judged and candidate.id not in again:

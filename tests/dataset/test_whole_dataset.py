@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -92,3 +93,5 @@ def test_all_that_is_committed_is_built_twice_alike_in_five_minutes_of_two_cores
     row_rules.check(dataset)
     row_rules.no_column_is_empty(dataset)
     assert len(row_rules.rows_of(dataset, "preferences")) >= 1000
+    made = Counter(row["origin"] for row in row_rules.rows_of(dataset, "pairs"))
+    assert min(made[kind] for kind in ("minted", "curated", "rule")) > 100

@@ -125,20 +125,22 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree.mkdir()
     (tree / "kernels.cu").write_text(LAUNCHER)
     run(ExtractConfig((tree,), folder / "work", compile=False))
-    draft(DraftConfig(folder / "work"))
     return folder / "work"
 
 
-def folder_of(workspace: Path, kernel: str) -> Path:
-    (found,) = (path.parent for path in workspace.rglob(f"{kernel}/kernel.json"))
-    return found
+def drafted(workspace: Path, kernel: str) -> Path:
+    """The kernel's folder, after it was drafted."""
+    (folder,) = (path.parent for path in workspace.rglob(f"{kernel}/kernel.json"))
+    draft(DraftConfig(workspace, (str(folder),)))
+    return folder
 
 
 def shapes(workspace: Path, kernel: str) -> dict[str, tuple[int | str, ...]]:
-    known = store.read_json(folder_of(workspace, kernel) / "problem.json", KnownProblem)
+    known = store.read_json(drafted(workspace, kernel) / "problem.json", KnownProblem)
     return {name: buffer.shape for name, buffer in known.problem.buffers.items()}
 
 
+@pytest.mark.slow
 def test_pointers_that_move_are_followed(workspace: Path) -> None:
     assert shapes(workspace, "columns") == {"left": ("k*m",), "right": ("k*n",), "sum": ("m*n",)}
 
@@ -152,6 +154,7 @@ def test_kernels_that_multiply_many_sizes_run_at_few_elements(workspace: Path) -
     assert found == {"in": ("k*m*n*step",), "scale": ("k*m*step",), "out": ("k*m*n*step",)}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_nothing_launches_has_extents_that_are_polynomials(workspace: Path) -> None:
     found = shapes(workspace, "valid")
     assert found["mask"] == ("4*radius*radius + 4*radius + 1",)
@@ -162,8 +165,9 @@ def test_a_block_of_two_axes_asks_for_no_more_than_its_longest(workspace: Path) 
     assert shapes(workspace, "square")["out"] == ("n*n",)
 
 
+@pytest.mark.slow
 def test_indices_in_a_table_stay_inside_what_they_index(workspace: Path) -> None:
-    known = store.read_json(folder_of(workspace, "chosen") / "problem.json", KnownProblem)
+    known = store.read_json(drafted(workspace, "chosen") / "problem.json", KnownProblem)
     assert known.problem.buffers["in"].shape == ("2*cols",)
     assert known.problem.buffers["table"].init == FEW_VALUES
 
@@ -172,7 +176,8 @@ def test_an_extent_that_no_expression_gives_may_be_larger(workspace: Path) -> No
     assert shapes(workspace, "triangle")["in"] == ("m*m",)
 
 
+@pytest.mark.slow
 def test_outputs_that_nothing_reaches_are_refused(workspace: Path) -> None:
-    folder = folder_of(workspace, "neighbours")
+    folder = drafted(workspace, "neighbours")
     assert not (folder / "problem.json").exists()
     assert "NOT admitted" in (folder / "problem.toml").read_text()

@@ -104,6 +104,7 @@ def graph_of(name: str) -> str:
     return name.split("/")[1]
 
 
+@pytest.mark.slow
 def test_a_problem_is_a_task_once_and_without_answers(pairs: list[Candidate], built: Workspace) -> None:
     rows, tasks = read_rows(built.dataset), read_rows(built.dataset, "tasks")
     listed = Counter(task["graph"] for split in tasks.values() for task in split if task["graph"])
@@ -121,10 +122,12 @@ def test_a_problem_is_a_task_once_and_without_answers(pairs: list[Candidate], bu
             assert task["given_code"] not in answers[task["problem"]]
 
 
+@pytest.mark.slow
 def test_what_holds_for_every_row(built: Workspace) -> None:
     row_rules.check(built.dataset)
 
 
+@pytest.mark.slow
 def test_every_row_is_on_its_side(built: Workspace) -> None:
     sides = splits.frozen().sides
     codes, graphs, families = (defaultdict(set) for _ in range(3))
@@ -147,6 +150,7 @@ def test_every_row_is_on_its_side(built: Workspace) -> None:
             assert all(families[row["family"]] <= {split} for row in some)
 
 
+@pytest.mark.slow
 def test_what_a_known_set_asks_for_is_not_trained_on(built: Workspace, tmp_path: Path) -> None:
     """By name and by operator graph; its texts share nothing with ours."""
     (tmp_path / "KernelBench").mkdir()
