@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -54,6 +55,23 @@ def test_what_a_missing_tree_costs_is_named(
         f"rodinia: 1 of them are here; kcurate validate -w {workspace.root} judges them again",
         "rodinia: 1 are not; their tree has its revision in sources/rodinia.toml",
     ]
+
+
+def test_other_pages_have_the_figures_of_the_built_dataset(whole_dataset: Any) -> None:
+    page = whole_dataset.PAGE.read_text()
+    rows = {
+        config: int(train) + int(test)
+        for config, train, test in re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    }
+    (distinct,) = re.findall(r"`sft` has (\d+) distinct answers", page)
+    readme = (whole_dataset.ROOT / "README.md").read_text()
+    for figure in (
+        f"{rows['pairs']:,} confirmed pairs, and {rows['tasks']:,} problems as tasks",
+        f"`sft` has {rows['sft']:,} rows with {int(distinct):,} distinct answers",
+        f"of {rows['preferences']:,} preferences",
+    ):
+        assert figure in readme
+    assert f"{rows['pairs']:,} confirmed pairs" in (whole_dataset.ROOT / "docs/comparison.md").read_text()
 
 
 def test_a_family_with_natural_pairs_is_for_tests(whole_dataset: Any) -> None:
