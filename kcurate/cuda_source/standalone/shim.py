@@ -2,8 +2,8 @@
 
 `SHIM` is ordinary device code, put before a unit that uses one of its names without declaring it. Like any
 declaration, each of its parts enters a kernel's file only if it is used. A texture reference becomes a
-`__device__` variable of the class template `texture` (`legacy_names.cuh`): three members, `data` (an address in global
-memory), `width` and `height` in texels (height 0: one-dimensional), 8 + 4 + 4 bytes. Whatever
+`__device__` variable of the class template `texture` (`legacy_names.cuh`): three members, `data` (an address
+in global memory), `width` and `height` in texels (height 0: one-dimensional), 8 + 4 + 4 bytes. Whatever
 launches the kernel sets them (the plan step `bind_texture`). Addressing is clamped and filtering is point
 sampling, the defaults of texture references.
 """
