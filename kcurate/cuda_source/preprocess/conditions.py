@@ -186,18 +186,19 @@ def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHe
     Raises:
         UnevaluatedError: it has no value, or depends on a header that is not read.
     """
-    parser = _Parser(expanded(expression, macros, has_header))
-    value = parser.expression(0, skipped=False)
-    parser.take(b"")
-    return bool(value.number)
+    return bool(_value(expanded(expression, macros, has_header)))
 
 
 def number(expression: bytes) -> int | None:
     """The value of an integer expression without names, or None."""
     try:
-        parser = _Parser(expanded(expression, {}))
-        value = parser.expression(0, skipped=False).number
-        parser.take(b"")
+        return _value(expanded(expression, {}))
     except UnevaluatedError:
         return None
-    return value
+
+
+def _value(tokens: list[bytes]) -> int:
+    parser = _Parser(tokens)
+    value = parser.expression(0, skipped=False)
+    parser.take(b"")
+    return value.number

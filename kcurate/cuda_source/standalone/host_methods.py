@@ -35,17 +35,12 @@ _AROUND = TYPES | {"template_declaration", "type_definition", "declaration", "fi
 
 def with_host_methods(parsed: Parsed) -> Parsed:
     """The unit with the host methods of each of its classes; what only these use, the class does not use."""
-    items = tuple(
-        _with_methods(item, parsed, parsed.bare) if item.kind == "type" else item for item in parsed.items
-    )
-    return replace(parsed, items=items)
-
-
-def _with_methods(item: Item, parsed: Parsed, bare: bytes) -> Item:
-    if b"(" not in bare[item.start : item.end]:
-        return item
-    methods = tuple(sorted(_methods(item, parsed, bare), key=lambda method: method.start))
-    return _without(item, methods, bare) if methods else item
+    items = list(parsed.items)
+    for at, item in enumerate(items):
+        if item.kind == "type" and b"(" in parsed.bare[item.start : item.end]:
+            methods = sorted(_methods(item, parsed, parsed.bare), key=lambda method: method.start)
+            items[at] = _without(item, tuple(methods), parsed.bare) if methods else item
+    return replace(parsed, items=tuple(items))
 
 
 def _without(item: Item, host: tuple[HostMethod, ...], bare: bytes) -> Item:
