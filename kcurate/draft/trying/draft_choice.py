@@ -16,7 +16,7 @@ from kcurate.draft import run_results
 from kcurate.draft.captured.expression_choice import Trust
 from kcurate.draft.file import toml_reader, toml_writer
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
-from kcurate.draft.sketch import Draft
+from kcurate.draft.sketch import Draft, known_problem
 from kcurate.draft.trying import admit, measured_extents
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge, faults
 from kcurate.draft.trying.model_proposals import Try, reads_files
@@ -189,13 +189,7 @@ class Settling:
         if not admitted:
             return None
         (side,) = admitted[0].sides.values()
-        known = KnownProblem(
-            self.kernel.source.suite,
-            self.kernel.benchmark,
-            admitted[0].problem,
-            {self.kernel.variant or "": side},
-            (self.kernel.span.path,),
-        )
+        known = known_problem(self.kernel, admitted[0].problem, side)
         store.write_json(self.path.with_name(RECORD_NAME), tied(known, self.code))
         return Settled("completed", "", "completed and admitted")
 
