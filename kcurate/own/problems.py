@@ -75,6 +75,11 @@ class Wanted:
         return store.read_json(self.own.half.folder / "kernel.json", Kernel)
 
     @property
+    def has_launch_of_its_own(self) -> bool:
+        """Whether its record has a launch that its file does not say: given or guessed."""
+        return self.kernel.launch_sites != self.own.half.kernel.launch_sites
+
+    @property
     def place(self) -> str:
         """`fast side, FILE:KERNEL`, by the option's name; without the side where there is but one."""
         side = self.option.removeprefix("--").removesuffix("launch").removesuffix("-")
@@ -110,7 +115,7 @@ class Wanted:
     def remember(self) -> None:
         """Keep what its draft, as it is now, was made for."""
         if store.exists(self.form):
-            guessed = not self.launch and self.kernel.launch_sites != self.own.half.kernel.launch_sites
+            guessed = not self.launch and self.has_launch_of_its_own
             form = store.content_id(own_files.read(self.form))
             self._keep(_Drafted(form, self.code_id, self.launch, guessed=guessed))
 
@@ -145,9 +150,8 @@ def find_problem(
         if asked.launch is None and (target.launch or not state.needs_draft) and (line := _remembered(asked)):
             note(line)
     if ask is not None:
-        _ask_launches(
-            [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
-        )
+        unlaunched = [target for target in wanted if launchless(target) and not target.known]
+        _ask_launches(unlaunched, workspace, ask, note)
         if not any(target.known for target in wanted):
             target = min(wanted, key=_open_places)
             refusals |= {target.form: _ask_fields(target, workspace, ask, note)}
@@ -214,11 +218,8 @@ def _state(target: Wanted, workspace: Path, note: Note) -> _State:
     elif drafted is not None and drafted.launch is None and drafted.kernel != target.code_id:
         _write_guessed_launch(target, workspace, note)
         return _State(needs_draft=True)
-    edited = (
-        store.exists(record)
-        and store.exists(target.form)
-        and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
-    )
+    written = store.exists(record) and store.exists(target.form)
+    edited = written and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
     if not edited and (target.known or _take_over_problem(target.own, workspace)):
         return _State(needs_draft=False)
     if not store.exists(target.form) or launchless(target):
@@ -235,11 +236,10 @@ def _state(target: Wanted, workspace: Path, note: Note) -> _State:
 def _recorded_since(target: Wanted, workspace: Path) -> bool:
     """Whether a captured program launched the kernel after its draft was written."""
     drafted_ns = target.form.stat().st_mtime_ns
-    records = Workspace(workspace).captures.glob("*/*.json")
-    newer = any(path.stat().st_mtime_ns > drafted_ns for path in records)
-    return (
-        newer and Captures(Workspace(workspace), silent).of(target.kernel, target.own.half.code) is not None
-    )
+    place = Workspace(workspace)
+    if not any(path.stat().st_mtime_ns > drafted_ns for path in place.captures.glob("*/*.json")):
+        return False
+    return Captures(place, silent).of(target.kernel, target.own.half.code) is not None
 
 
 def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, str]:
@@ -259,9 +259,7 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         elif store.exists(target.form):
             target.form.replace(_before(target))
     # `kernel.json` has a launch that the source file does not: given or guessed, so no host code is searched.
-    without_host = [
-        target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites
-    ]
+    without_host = [target for target in wanted if target.has_launch_of_its_own]
     for some in (without_host, [target for target in wanted if target not in without_host]):
         folders = tuple(str(target.own.half.folder) for target in some)
         trees = () if some is without_host else tuple({target.own.path.parent for target in some})
@@ -345,13 +343,11 @@ def _write_guessed_launch(target: Wanted, workspace: Path, note: Note) -> None:
     """Write a launch guessed from the code into the kernel's record, if no host code or capture has one."""
     kernel, place = target.kernel, Workspace(workspace)
     hosts = host_files.hosts(kernel, host_files.roots((target.own.path.parent,), place))
-    launched = any(
-        launch.kernel.decode("latin-1") == kernel.name for unit in hosts for launch in unit.launches
-    )
+    launched = {launch.kernel.decode("latin-1") for unit in hosts for launch in unit.launches}
     if (
         kernel.launch_sites
-        or launched
-        or Captures(place, silent).of(kernel, target.own.half.code) is not None
+        or kernel.name in launched
+        or Captures(place, silent).of(kernel, target.own.half.code)
     ):
         return
     launches.refuse_open_template(target.own, target.option)

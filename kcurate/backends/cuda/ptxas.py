@@ -94,8 +94,7 @@ def completed(assembled: Compiled, from_triton: Compiled) -> Compiled:
     """An assembled cubin, completed with Triton's names, shared memory and version."""
     resources = tuple(
         replace(
-            kernel,
-            shared_bytes=(kernel.shared_bytes or 0) + from_triton.dynamic_shared.get(kernel.kernel, 0),
+            kernel, shared_bytes=(kernel.shared_bytes or 0) + from_triton.dynamic_shared.get(kernel.kernel, 0)
         )
         for kernel in assembled.resources
     )

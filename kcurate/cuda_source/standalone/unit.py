@@ -181,10 +181,7 @@ def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
 
 
 def _mark(
-    unit: Unit,
-    at: int,
-    lines: Sequence[tuple[int, int]],
-    live: Sequence[tuple[int, int, int]],
+    unit: Unit, at: int, lines: Sequence[tuple[int, int]], live: Sequence[tuple[int, int, int]]
 ) -> Mark:
     """What became of the `__global__` at a byte of a file with directives at `lines`; `live` is read."""
     if (line := bisect_right(lines, (at, len(unit.parsed.text)))) and at < lines[line - 1][1]:
