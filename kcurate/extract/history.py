@@ -69,10 +69,8 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
             try:
                 repository = Repository.open(path, own_folders / str(number))
                 if repository.name in opened:
-                    what, hint = (
-                        f"two repositories named {repository.name!r}",
-                        "extract them into separate workspaces",
-                    )
+                    what = f"two repositories named {repository.name!r}"
+                    hint = "extract them into separate workspaces"
                     raise InputError(what, where=str(path), hint=hint)
                 commits, broken = repository.commits(config.since)
             except InputError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
 from kcurate.own import launches
-from kcurate.own.kernels import Own, compile_error, find_kernels
-from kcurate.own.problems import Ask, Wanted, find_problem, launchless
+from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.problems import Ask, Wanted, find_problem, launchless, not_compiled
 from kcurate.own.settings import PairConfig
 from kcurate.problem import c_types as types
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary, ValueArg
@@ -230,30 +230,28 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     verdict = outcome.verdict
     if verdict is None:
         return unmatched or InputError(outcome.why, where=both)
-    # The problem is that of the kernel whose launch is not named, unless both have one name.
-    launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", outcome.why)}
-    owners = [target for target in wanted if target.own.half.kernel.name not in launched] or wanted
-    forms = " or ".join(str(target.form) for target in owners if store.exists(target.form))
-    alone = next((target for target in wanted if launchless(target)), None)
-    hint = f"correct the code, or the problem or launch in {forms}"
-    if alone is not None:
-        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
-    why = outcome.why.removeprefix(f"{Outcome.MISMATCH}: ")
     at_fault = wanted[SIDES.index(verdict.side)] if verdict.side else None
-    where = at_fault.place if at_fault else both
     if at_fault is not None and verdict.outcome is Outcome.COMPILE_ERROR:
-        error = compile_error(at_fault.own, verdict.log or verdict.detail, "correct it there")
-        error.where = f"{verdict.side} side, {error.where}"
-        return error
-    if verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail):
-        if unmatched is not None:
-            return unmatched
-        return InputError(f"the sides do not agree: {why}", where=where, hint=hint)
-    if at_fault is not None and "dynamic shared memory" in verdict.detail:
+        return not_compiled(at_fault, verdict)
+    disagree = verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail)
+    if disagree and unmatched is not None:
+        return unmatched
+    why, where = outcome.why.removeprefix(f"{Outcome.MISMATCH}: "), at_fault.place if at_fault else both
+    if not disagree and at_fault is not None and "dynamic shared memory" in verdict.detail:
         third = f"{at_fault.option} '<<<64, 256, 256 * sizeof(float)>>>'"
-        return InputError(
-            why, where=where, hint=f"give its bytes as the launch's third number, as in {third}"
-        )
-    correct = f"correct the code, or the problem in {forms}"
-    hint = f"{correct}; {hint}" if alone is not None and alone is at_fault else correct
-    return InputError(why, where=where, hint=hint)
+        hint = f"give its bytes as the launch's third number, as in {third}"
+        return InputError(why, where=where, hint=hint)
+    forms = _forms(outcome.why, wanted)
+    hint = f"correct the code, or the problem {'or launch ' if disagree else ''}in {forms}"
+    alone = next((target for target in wanted if launchless(target)), None)
+    if alone is not None and (disagree or alone is at_fault):
+        say = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
+        hint = say if disagree else f"{hint}; {say}"
+    return InputError(f"the sides do not agree: {why}" if disagree else why, where=where, hint=hint)
+
+
+def _forms(why: str, wanted: Sequence[Wanted]) -> str:
+    """The draft of the kernel whose problem was tried: its launch is not named, unless both have one name."""
+    launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", why)}
+    owners = [target for target in wanted if target.own.half.kernel.name not in launched] or wanted
+    return " or ".join(str(target.form) for target in owners if store.exists(target.form))

@@ -294,13 +294,10 @@ class Instantiations:
                     place = self._place(start, within) if within else self._place(start + at)
                     if within:
                         place = _Place(self._place(start).text + within[:at], place.around)
-                    full = (
-                        self._completed(function, template_args, arguments, place)
-                        if deduce
-                        else template_args
-                    )
-                    if full:
-                        yield from self._resolved(full, place, depth + 1)
+                    if deduce:
+                        template_args = self._completed(function, template_args, arguments, place)
+                    if template_args:
+                        yield from self._resolved(template_args, place, depth + 1)
 
     def _head(self, item: Item) -> bytes:
         if item.kind == "type":

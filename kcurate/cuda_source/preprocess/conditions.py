@@ -90,12 +90,8 @@ def _binary(sign: bytes, a: _Value, b: _Value, skipped: bool) -> _Value:
 def _integer(token: bytes) -> _Value:
     match = _INTEGER.match(token)
     suffix = token[match.end() :] if match else b"?"
-    if (
-        match is None
-        or match.lastgroup is None
-        or not _SUFFIX.fullmatch(suffix)
-        or len(token) > MAX_LITERAL_BYTES
-    ):
+    fits = _SUFFIX.fullmatch(suffix) and len(token) <= MAX_LITERAL_BYTES
+    if not fits or match is None or match.lastgroup is None:
         raise UnevaluatedError(f"not an integer: {_shown(token)}")
     number = int(match[match.lastgroup].replace(b"'", b""), _BASES[match.lastgroup])
     # The standard makes a literal over 64 bits an error; g++ warns and drops the upper bits.

@@ -142,12 +142,9 @@ def _method(member: Node, parsed: Parsed, bare: bytes, of: bytes) -> HostMethod 
     head += b" " + b" ".join(word for name in words for word in parsed.annotations[name])
     if _ON_DEVICE.search(head):
         return None
-    declared_names = declared(inner, bare)
-    name = (
-        declared_names[-1]
-        if declared_names and not _SPECIAL.match(head) and declared_names[-1] != of
-        else _CALLED_SPECIALLY
-    )
+    name = next(reversed(declared(inner, bare)), _CALLED_SPECIALLY)
+    if _SPECIAL.match(head) or name == of:
+        name = _CALLED_SPECIALLY
     friend = member.type == "friend_declaration"
     lists = (child.start_byte for child in inner.children if child.type == "field_initializer_list")
     first = next(lists, body.start_byte) if body is not None else None

@@ -30,6 +30,10 @@ TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
 ACCESSOR_NAMES = frozenset(re.findall(rb"(?:struct|using) (\w+)(?: =| \{)", _ACCESSORS))
 COMPLEX_NAMES = frozenset((b"complex", *re.findall(rb" (\w+|operator[^\w\s]+)\((?=const)", _COMPLEX)))
 STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
+_PARTS = {
+    "texture-reference": TEXTURE_NAMES, "tensor-accessor": ACCESSOR_NAMES, "complex": COMPLEX_NAMES,
+    "std-name": STD_NAMES,
+}  # fmt: skip
 _STD_CALL = re.compile(rb"std(?<!\wstd)\s*::\s*(?:min|max|clamp)\b")
 
 # Types of C headers.
@@ -82,20 +86,8 @@ def _declares(name: bytes, text: bytes) -> bool:
 
 def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
     """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
-    plain = (
-        {name for name in shim_names if not name.startswith((b"cuda", b"__"))}
-        - TEXTURE_NAMES
-        - STD_NAMES
-        - ACCESSOR_NAMES
-        - COMPLEX_NAMES
-    )
-    names = others | {
-        *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
-        *(["tensor-accessor"] if shim_names & ACCESSOR_NAMES else []),
-        *(["complex"] if shim_names & COMPLEX_NAMES else []),
-        *(["constant"] if any(name.isupper() for name in plain) else []),
-        *(["integer-type"] if any(name.islower() for name in plain) else []),
-        *(["library-type"] if any(not name.islower() and not name.isupper() for name in plain) else []),
-        *(["std-name"] if shim_names & STD_NAMES else []),
-    }
+    names = {*others, *(repair for repair, part in _PARTS.items() if shim_names & part)}
+    for name in shim_names.difference(*_PARTS.values()):
+        if not name.startswith((b"cuda", b"__")):
+            names.add("constant" if name.isupper() else "integer-type" if name.islower() else "library-type")
     return tuple(sorted(names))
