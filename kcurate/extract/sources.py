@@ -247,11 +247,11 @@ def bundles(files: TreeFiles) -> Iterator[TreeFiles]:
     repository = repositories(() if suite else (file.path for file in files.found))
     by_top = grouped((repository(file.path).partition("/")[0], file) for file in files.found)
     part: list[Found] = []
-    for found in by_top.values():
-        if part and len(part) + len(found) > BUNDLE_FILES:
+    for benchmark in by_top.values():
+        if part and len(part) + len(benchmark) > BUNDLE_FILES:
             yield TreeFiles(files.tree, part, repository)
             part = []
-        part = [*part, *found]
+        part = [*part, *benchmark]
     yield TreeFiles(files.tree, part, repository)
 
 

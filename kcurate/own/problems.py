@@ -316,10 +316,8 @@ def _remembered(target: Wanted) -> str | None:
     if target.launch is not None or problem is None or not store.exists(place) or launchless(target):
         return None
     how = " then ".join(f"<<<{shown_launch(launch)}>>>" for launch in launches_of(problem.side.plan))
-    other_code = place == target.form and toml_reader.read(place).code_id not in (
-        None,
-        store.content_id(target.own.half.code),
-    )
+    same_code = (None, store.content_id(target.own.half.code))
+    other_code = place == target.form and toml_reader.read(place).code_id not in same_code
     stays = "; it stays though the code has changed, delete it to have it drafted again" if other_code else ""
     return f"{target.own.name}: launched as {how}, as {place} says{stays} (else: {target.option} LAUNCH)"
 
@@ -364,11 +362,9 @@ def _write_guessed_launch(target: Wanted, workspace: Path, note: Note) -> None:
     kernel, place = target.kernel, Workspace(workspace)
     hosts = host_files.hosts(kernel, host_files.roots((target.own.path.parent,), place))
     launched = {launch.kernel.decode("latin-1") for unit in hosts for launch in unit.launches}
-    if (
-        kernel.launch_sites
-        or kernel.name in launched
-        or Captures(place, silent).of(kernel, target.own.half.code)
-    ):
+    if kernel.launch_sites or kernel.name in launched:
+        return
+    if Captures(place, silent).of(kernel, target.own.half.code) is not None:
         return
     launches.refuse_open_template(target.own, target.option)
     if (record := launches.guessed(target.own, target.option, note)) is not None:

@@ -187,9 +187,8 @@ def runtime_object() -> bytes:
         options = ("-std=gnu++17", "-O2", *COMMON, *tools.machine, "-c", str(RUNTIME / "runtime.cpp"))
         done = run([*tools.command, *options, "-o", str(output)], Path(name))
         if done.returncode:
-            raise BackendError(
-                f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
-            )
+            what = f"the emulator's runtime does not compile: {done.stderr[-2000:]}"
+            raise BackendError(what, where="emulator")
         data = output.read_bytes()
     compile_cache.keep(cached, data)
     return data

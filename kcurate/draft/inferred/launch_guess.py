@@ -158,9 +158,9 @@ class _Reading:
 
     def _counted(self, bounds: Bounds, axis: int) -> int | None:
         """The threads that the code counts with where it does not ask for `blockDim`."""
-        own = [each for each in self._values(bounds) if _step(each[1], "threadIdx", axis) == 1]
-        blocks = {_step(value, "blockIdx", axis) for _, value in own}
-        loops = {self._loop_step(name, bounds) for name, _ in own}
+        stepping = [each for each in self._values(bounds) if _step(each[1], "threadIdx", axis) == 1]
+        blocks = {_step(value, "blockIdx", axis) for _, value in stepping}
+        loops = {self._loop_step(name, bounds) for name, _ in stepping}
         from_zero = ((name, end) for name, start, end in bounds.loops() if start == cexpr.number(0))
         rows = {self._rows_step(axis, name, end, bounds) for name, end in from_zero}
         for counts in (loops, rows, blocks):

@@ -303,6 +303,6 @@ def _filled(
     filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
     tried = tuple(remark for remark in draft.remarks if remark.reason is not Reason.ONE_SIZE)
     remarks = _remarked(replace(draft, remarks=tried), shaped, "shape", WHY).remarks
-    told = " ".join(str(buffer.shape[0]) for buffer in shaped.values())
-    loose = tuple(name for name in draft.loose if not re.search(rf"\b{name}\b", told))
+    extents_text = " ".join(str(buffer.shape[0]) for buffer in shaped.values())
+    loose = tuple(name for name in draft.loose if not re.search(rf"\b{name}\b", extents_text))
     return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder, loose=loose)
