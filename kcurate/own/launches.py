@@ -102,16 +102,9 @@ class _Reading:
         launch = self._parsed()
         function = self.device.function(self.kernel.name)
         self.template = dict(zip(function.template if function else (), launch.template_args, strict=False))
-        site = LaunchSite(
-            self.kernel.span.path,
-            self.kernel.span.start_line,
-            launch.grid,
-            launch.block,
-            launch.shared_bytes,
-            launch.stream,
-            launch.template_args,
-            tuple(Argument(argument.expression) for argument in launch.arguments),
-        )
+        arguments = tuple(Argument(argument.expression) for argument in launch.arguments)
+        span = self.kernel.span
+        site = replace(launch.site(span.path, span.start_line), arguments=arguments)
         known = compiled(self.device)
         passed = self._passed_sizes(launch)
         for extent in self._extents(launch.grid, "grid"):

@@ -19,7 +19,7 @@ from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.preprocess.macros import MARK
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing, split_arguments
-from kcurate.records import Argument
+from kcurate.records import Argument, LaunchSite
 
 _OPEN = re.compile(rb"<\s*<\s*<")
 _HEAD = re.compile(MARK.pattern + rb"([^;{}]*)")
@@ -58,6 +58,20 @@ class Launch:
     arguments: tuple[Argument, ...]
     loops: tuple[str, ...]
     within: bytes = b""
+
+    def site(self, path: str, line: int) -> LaunchSite:
+        """The record of it, as written in that line."""
+        return LaunchSite(
+            path,
+            line,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self.stream,
+            self.template_args,
+            self.arguments,
+            self.loops,
+        )
 
 
 def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:

@@ -204,17 +204,7 @@ def _declares(text: bytes, at: int) -> bool:
 
 def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
     path, at = text.origin(launch.at - shift)
-    return LaunchSite(
-        path=path,
-        line=text.line(path, at),
-        grid=launch.grid,
-        block=launch.block,
-        shared_bytes=launch.shared_bytes,
-        stream=launch.stream,
-        template_args=launch.template_args,
-        arguments=launch.arguments,
-        loops=launch.loops,
-    )
+    return launch.site(path, text.line(path, at))
 
 
 def _kernel(
