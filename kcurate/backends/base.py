@@ -158,6 +158,11 @@ class Pointer:
     memory: Memory
     offset_bytes: int = 0
 
+    @property
+    def data(self) -> bytes:
+        """The address, as a kernel's parameter."""
+        return (self.memory.address + self.offset_bytes).to_bytes(8, "little")
+
 
 KernelArg = ScalarValue | Pointer
 
@@ -170,12 +175,7 @@ def argument_bytes(args: Sequence[KernelArg], sizes: Sequence[int]) -> list[byte
     """
     if len(args) != len(sizes):
         raise KernelFault("launch_error", f"{len(args)} arguments for {len(sizes)} parameters")
-    data = [
-        (arg.memory.address + arg.offset_bytes).to_bytes(8, "little")
-        if isinstance(arg, Pointer)
-        else arg.data
-        for arg in args
-    ]
+    data = [arg.data for arg in args]
     for i, (part, size) in enumerate(zip(data, sizes, strict=True)):
         if len(part) != size:
             mismatch = f"argument {i} has {len(part)} bytes, the parameter takes {size}"

@@ -65,9 +65,8 @@ def compile_text(code: str) -> Compiled | CompileFailure:
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError as error:
-        raise MissingDependencyError(
-            "a side is in PyTorch, and torch is not installed", hint="pip install 'kcurate[train]'"
-        ) from error
+        what, hint = "a side is in PyTorch, and torch is not installed", "pip install 'kcurate[train]'"
+        raise MissingDependencyError(what, hint=hint) from error
     try:
         torch_text.parse(code)
     except ProblemError as error:
@@ -169,9 +168,8 @@ class Forward:
             return
         returned, expected = ([(tuple(t.shape), t.dtype) for t in tensors] for tensors in (results, self._to))
         if [(shape or (1,), dtype) for shape, dtype in returned] != expected:
-            raise ProblemError(
-                f"the PyTorch module {self._name} gives {returned}, the problem has {expected}"
-            )
+            what = f"gives {returned}, the problem has {expected}"
+            raise ProblemError(f"the PyTorch module {self._name} {what}")
         with module_errors(self._name), self._where.inside():
             for target, result in zip(self._to, results, strict=True):
                 target.copy_(result.reshape(target.shape))
@@ -203,9 +201,8 @@ def put_state(model: Any, path: str, tensor: Any) -> None:
     module = model.get_submodule(owner)
     old = getattr(module, leaf)
     if (tuple(old.shape) or (1,), old.dtype) != (tuple(tensor.shape), tensor.dtype):
-        raise ValueError(
-            f"{path} is {tuple(old.shape)} {old.dtype}, not {tuple(tensor.shape)} {tensor.dtype}"
-        )
+        shapes = f"{tuple(old.shape)} {old.dtype}, not {tuple(tensor.shape)} {tensor.dtype}"
+        raise ValueError(f"{path} is {shapes}")
     tensor = tensor.reshape(old.shape)
     if leaf in module._parameters:
         module._parameters[leaf] = torch.nn.Parameter(tensor, requires_grad=False)

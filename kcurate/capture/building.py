@@ -62,13 +62,14 @@ def stand_in() -> Path:
     """
     folders, _ = nvrtc.host_folders(("cuda_runtime_api.h", "crt/host_defines.h"))
     header = next(path for folder in folders if (path := folder / "cuda_runtime_api.h").is_file()).read_text()
-    number = _major(header)
-    if number is None:
+    version = _VERSION.search(header)
+    if version is None:
         raise BackendError("cuda_runtime_api.h does not tell the runtime's version", where=str(folders[0]))
-    name = f"libcudart.so.{number}"
+    name = f"libcudart.so.{int(version[1]) // 1000}"
     texts = {
         "stubs.inc": _stubs(header, (NATIVE / "cudart.cpp").read_text()),
-        "exports.map": _version_script(number),
+        # The version of symbols is the library's name, as in the real one.
+        "exports.map": f"{name} {{ global: cuda*; __cuda*; local: *; }};\n",
     }
     return _built("cudart.cpp", name, folders, [f"-Wl,-soname,{name}", "-ldl"], texts).parent
 
@@ -83,23 +84,8 @@ def _stubs(header: str, source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _major(header: str) -> int | None:
-    """The runtime's major version, which is part of the library's name; None if the header lacks it."""
-    version = _VERSION.search(header)
-    return int(version[1]) // 1000 if version else None
-
-
-def _version_script(number: int) -> str:
-    """The linker's version script: the version of symbols is the library's name, as in the real one."""
-    return f"libcudart.so.{number} {{ global: cuda*; __cuda*; local: *; }};\n"
-
-
 def _built(
-    source: str,
-    name: str,
-    folders: Sequence[Path],
-    options: Sequence[str],
-    texts: Mapping[str, str],
+    source: str, name: str, folders: Sequence[Path], options: Sequence[str], texts: Mapping[str, str]
 ) -> Path:
     """The compiled library; `texts`: further files for the compiler's folder, by name."""
     tools = toolchain.find()
@@ -126,8 +112,5 @@ def _compile(command: list[str], library: Path, texts: Mapping[str, str]) -> Non
             log = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
             raise BackendError(f"the recorder does not compile: {log[:1000]}", where=library.name)
         if not compile_cache.keep(library, (folder / library.name).read_bytes()):
-            raise MissingDependencyError(
-                "cannot write the cache",
-                where=str(library.parent),
-                hint="set XDG_CACHE_HOME to another folder",
-            )
+            hint = "set XDG_CACHE_HOME to another folder"
+            raise MissingDependencyError("cannot write the cache", where=str(library.parent), hint=hint)

@@ -111,11 +111,8 @@ def described(values: Array, dtype: str, count: int | None = None) -> Contents:
     facts |= {"nan": facts_seen.nans / flat.size} if facts_seen.nans else {}
     infinities = facts_seen.infinite - facts_seen.nans
     facts |= {"infinite": infinities / flat.size} if infinities else {}
-    facts |= {
-        "sorted": facts_seen.ascending,
-        "strictly_sorted": facts_seen.strictly,
-        "integral": facts_seen.integral,
-    }
+    facts |= {"sorted": facts_seen.ascending, "strictly_sorted": facts_seen.strictly}
+    facts["integral"] = facts_seen.integral
     distinct = _distinct(flat, dtype, facts_seen, sample[1])
     facts |= {"distinct": distinct} if distinct is not None else {}
     facts |= {"partial": True, "seen": flat.size} if partial else {}
@@ -153,14 +150,10 @@ def _distinct(flat: Array, dtype: str, facts_seen: _Seen, sample: Array) -> int 
     """The number of distinct integers, if it can be computed quickly; None: unknown."""
     if facts_seen.strictly:
         return flat.size
-    if (
-        not facts_seen.integral
-        or facts_seen.lowest is None
-        or facts_seen.highest is None
-        or facts_seen.infinite
-    ):
+    lowest, highest = facts_seen.lowest, facts_seen.highest
+    if lowest is None or highest is None or facts_seen.infinite or not facts_seen.integral:
         return None
-    low, high = int(facts_seen.lowest), int(facts_seen.highest)
+    low, high = int(lowest), int(highest)
     if high - low < COUNTED_RANGE:
         present = np.zeros(high - low + 1, np.bool_)
         present[_above(sample, low)] = True

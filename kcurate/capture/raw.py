@@ -60,14 +60,9 @@ def read(folder: Path) -> list[RawProcess]:
     Raises:
         RecordError: lines that a recorder would not write.
     """
-    processes = (
-        _process(path) for path in sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime_ns)
-    )
-    return [
-        process
-        for process in processes
-        if process is not None and (process.forms or process.others or process.notes)
-    ]
+    paths = sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime_ns)
+    processes = filter(None, map(_process, paths))
+    return [process for process in processes if process.forms or process.others or process.notes]
 
 
 def unreadable(folder: Path) -> bool:
@@ -155,10 +150,6 @@ def _runtime() -> Any:
     except OSError:
         return None
     runtime.__cxa_demangle.restype = ctypes.c_char_p
-    runtime.__cxa_demangle.argtypes = (
-        ctypes.c_char_p,
-        ctypes.c_char_p,
-        ctypes.POINTER(ctypes.c_size_t),
-        ctypes.POINTER(ctypes.c_int),
-    )
+    pointers = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_int)
+    runtime.__cxa_demangle.argtypes = (ctypes.c_char_p, ctypes.c_char_p, *pointers)
     return runtime

@@ -20,6 +20,7 @@ from kcurate import records
 from kcurate.capture.describing import described
 from kcurate.capture.raw import RawProcess, demangled, of_a_recorder
 from kcurate.core import store
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.problem.c_types import Element, element
@@ -61,16 +62,16 @@ class Describer:
         Raises:
             RecordError: a line that a recorder would not write.
         """
-        with of_a_recorder(self._folder), ThreadPoolExecutor(THREADS) as self._pool:
-            return self._captures(process)
 
-    def _captures(self, process: RawProcess) -> list[records.Capture]:
-        by_kernel: dict[tuple[str, object], list[tuple[int, Mapping[str, Any]]]] = {}
-        for form, line in process.forms.items():
-            sizes = None if line["args"] is None else tuple(len(arg["hex"]) for arg in line["args"])
-            sizes = tuple(line["types"]) if process.source == "triton" else sizes
-            by_kernel.setdefault((str(line["kernel"]), sizes), []).append((form, line))
-        return [self._capture(process, name, lines) for (name, _), lines in by_kernel.items()]
+        def parameters(line: Mapping[str, Any]) -> object:
+            if process.source == "triton":
+                return tuple(line["types"])
+            return None if line["args"] is None else tuple(len(arg["hex"]) for arg in line["args"])
+
+        with of_a_recorder(self._folder), ThreadPoolExecutor(THREADS) as self._pool:
+            forms = process.forms.items()
+            kernels = grouped(((str(line["kernel"]), parameters(line)), (form, line)) for form, line in forms)
+            return [self._capture(process, name, lines) for (name, _), lines in kernels.items()]
 
     def _capture(
         self, process: RawProcess, mangled: str, lines: Sequence[tuple[int, Mapping[str, Any]]]

@@ -47,9 +47,8 @@ def chosen(recorder: Recorder, triton: bool = False) -> CaptureSource:
     if recorder == "triton" or (recorder == "auto" and triton):
         return "triton"
     if recorder == "cupti" and not GPU.exists():
-        raise MissingDependencyError(
-            "there is no NVIDIA GPU here", where="--recorder cupti", hint="--recorder cudart needs none"
-        )
+        hint = "--recorder cudart needs none"
+        raise MissingDependencyError("there is no NVIDIA GPU here", where="--recorder cupti", hint=hint)
     return "cudart" if recorder == "cudart" or not GPU.exists() else "cupti"
 
 
@@ -104,9 +103,8 @@ def run(
             program.send_signal(number)
 
     # The program does not inherit handlers; signals that are ignored, as by nohup, stay ignored.
-    before = {
-        signum: old for signum in ENDING if (old := signal.getsignal(signum)) not in (signal.SIG_IGN, None)
-    }
+    handlers = {signum: signal.getsignal(signum) for signum in ENDING}
+    before = {signum: old for signum, old in handlers.items() if old not in (signal.SIG_IGN, None)}
     for signum in before:
         signal.signal(signum, end)
     try:
@@ -116,11 +114,8 @@ def run(
             end(signals[0], None)
         code = _ended(program, timeout_s)
     except OSError as error:
-        raise InputError(
-            f"cannot be started: {error.strerror or error}",
-            where=command[0],
-            hint="is it built for this machine?",
-        ) from error
+        what, hint = f"cannot be started: {error.strerror or error}", "is it built for this machine?"
+        raise InputError(what, where=command[0], hint=hint) from error
     finally:
         for signum, old in before.items():
             signal.signal(signum, old)

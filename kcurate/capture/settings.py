@@ -38,8 +38,7 @@ class CaptureConfig:
     ]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     kernel: Annotated[
-        str | None,
-        Option("Record kernels whose name matches, in the workspace or not.", metavar="REGEX"),
+        str | None, Option("Record kernels whose name matches, in the workspace or not.", metavar="REGEX")
     ] = None
     also: Annotated[
         tuple[str, ...],
@@ -55,8 +54,7 @@ class CaptureConfig:
     ] = "auto"
     limits: Limits = field(default_factory=Limits)
     timeout_s: Annotated[
-        float | None,
-        Option("Kill the program and its children after S seconds.", "--timeout", "S", min=0),
+        float | None, Option("Kill the program and its children after S seconds.", "--timeout", "S", min=0)
     ] = None
     keep_data: Annotated[bool, Option("Keep the contents of all buffers that were looked at.")] = False
     run_kernels: Annotated[

@@ -43,6 +43,12 @@ MEANING = {
     "fork": "a child process used CUDA's state of its parent",
     "lost": "the recorder could not write (a full disk, or a limit of the program: ulimit -f, ulimit -n)",
 }
+# What to look at where no kernel was launched, by recorder.
+NOTHING_LAUNCHED = {
+    "triton": "does it launch kernels in Triton, in a Python that reads PYTHONPATH (not -I, -E or -S)?",
+    "cudart": "without a GPU only programs built with `nvcc -cudart shared` can be recorded",
+    "cupti": "is it a CUDA program, and does it run on this GPU?",
+}
 # The recorders' names of limits, and the options that set them.
 OPTIONS = {"KCURATE_CAPTURE_BYTES": "--max-bytes", "KCURATE_CAPTURE_SECONDS": "--max-seconds"}
 
@@ -92,9 +98,8 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
                 )
                 codes.append(ended.code)
                 if ended.code:
-                    record.note(
-                        f"{Path(program).name} ended with code {ended.code}; what it did until then stays"
-                    )
+                    what = f"{Path(program).name} ended with code {ended.code}"
+                    record.note(f"{what}; what it did until then stays")
                 others += writer.add(folder, ended.code)
                 # Matters only if nothing was recorded.
                 unreadable |= not writer.counts["launches"]["written_down"] and raw.unreadable(folder)
@@ -123,7 +128,7 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
         hint = f"is {tempfile.gettempdir()} full, or does the program limit its files (ulimit -f)?"
         return InputError("the recorder could not write what was launched", where=command, hint=hint)
     if not others:
-        return InputError("no kernel was launched", where=command, hint=_hint(source))
+        return InputError("no kernel was launched", where=command, hint=NOTHING_LAUNCHED[source])
     names = [Demangled.of(name).base for name, _ in others.most_common(3)]
     more = f" and {len(others) - len(names)} more" if len(others) > len(names) else ""
     launched = f"it launched {', '.join(names)}{more}"
@@ -133,14 +138,6 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
         problem = "none of the kernels that extract found was launched"
         hint = 'name the tree of the program with --tree, or write down all with --kernel ""'
     return InputError(f"{problem}; {launched}", where=command, hint=hint)
-
-
-def _hint(source: str) -> str:
-    if source == "triton":
-        return "does it launch kernels in Triton, in a Python that reads PYTHONPATH (not -I, -E or -S)?"
-    if source == "cudart":
-        return "without a GPU only programs built with `nvcc -cudart shared` can be recorded"
-    return "is it a CUDA program, and does it run on this GPU?"
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
@@ -249,13 +246,9 @@ def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
 def _add(place: Path, capture: Capture, record: Run) -> bool:
     """Write a record, merged with an earlier one; False if there was an earlier one."""
     # A C name does not include parameter types, so the record's name also includes their sizes.
-    parameters = (
-        ()
-        if capture.mangled.startswith("_Z")
-        else capture.params
-        if capture.source == "triton"
-        else _sizes(capture)
-    )
+    parameters = tuple(str(len(arg.hex) // 2) for arg in capture.launches[0].args)
+    if capture.mangled.startswith("_Z") or capture.source == "triton":
+        parameters = () if capture.mangled.startswith("_Z") else capture.params
     path = place / f"{store.content_id(capture.mangled, capture.source, capture.device, *parameters)}.json"
     if not path.exists():
         store.write_json(path, capture)
@@ -271,11 +264,6 @@ def _add(place: Path, capture: Capture, record: Run) -> bool:
     new = tuple(launch for launch in capture.launches if _form(launch) not in earlier_forms)
     store.write_json(path, replace(capture, launches=(*earlier.launches, *new)))
     return False
-
-
-def _sizes(capture: Capture) -> tuple[str, ...]:
-    """The sizes of the arguments, as part of a record's name."""
-    return tuple(str(len(arg.hex) // 2) for arg in capture.launches[0].args)
 
 
 def _form(launch: CapturedLaunch) -> tuple[object, ...]:

@@ -6,6 +6,7 @@
 | `codec` | records to plain JSON data and back |
 | `compile_cache` | what compilers made, in files that all runs share |
 | `config` | the settings file `kcurate.toml` and the names of the variables |
+| `grouping` | pairs of a key and a value as lists by key |
 | `headers` | the headers that a side may include, that extract keeps, that the emulator has |
 | `json_text` | JSON for people and models |
 | `licence_texts` | what a text says about its licence, and who holds the copyright |

@@ -41,8 +41,7 @@ class DraftConfig:
         ),
     ] = ()
     trees: Annotated[
-        tuple[Path, ...],
-        Option("Where the sources are; default: where extract found them.", "--tree", "DIR"),
+        tuple[Path, ...], Option("Where the sources are; default: where extract found them.", "--tree", "DIR")
     ] = ()
     known: Annotated[bool, Option("Also draft for kernels whose suite has a problem for them.")] = False
     again: Annotated[bool, Option("Overwrite draft files that exist already.")] = False

@@ -5,11 +5,11 @@ Not covered: making one (`from_code`), its file (`toml_writer`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcurate.draft.size_settings import Settings
-from kcurate.records import Expr, Init, KnownProblem
+from kcurate.records import Expr, Init, Kernel, KnownProblem, KnownSide, Problem, Sizes
 
 OPEN = "?"
 
@@ -67,3 +67,16 @@ class Draft:
         """Why it is incomplete, most fundamental first."""
         present = {remark.reason for remark in self.remarks if remark.reason is not None}
         return tuple(reason for reason in Reason if reason in present)
+
+
+def known_problem(kernel: Kernel, problem: Problem, side: KnownSide) -> KnownProblem:
+    """A problem as that of one kernel, with how the kernel is launched on it."""
+    sides, paths = {kernel.variant or "": side}, (kernel.span.path,)
+    return KnownProblem(kernel.source.suite, kernel.benchmark, problem, sides, paths)
+
+
+def nothing(kernel: Kernel, why: str, place: str = "plan.args", reason: Reason = Reason.NO_VALUE) -> Draft:
+    """A draft that stays open, and why."""
+    side = KnownSide((), language=kernel.language)
+    known = replace(known_problem(kernel, Problem(Sizes((), {}), {}), side), paths=())
+    return Draft(kernel.id, known, (Remark(place, why, reason),))

@@ -50,12 +50,14 @@ def draft(
     *,
     note: Note = silent,
     complete: Complete | None = None,
+    each: Callable[[str, Settled], None] = lambda *_: None,
     report: Callable[[Summary], None] = lambda _: None,
 ) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
-    `report` receives the summary before anything is raised about single kernels or requests. Natural pairs of
-    these kernels that have no problem get one if both sides solve it alike.
+    `each` receives the id of every kernel with what became of it, `report` the summary before anything is
+    raised about single kernels or requests. Natural pairs of these kernels that have no problem get one if
+    both sides solve it alike.
 
     Raises:
         InputError: a path is no kernel, a record cannot be read, a tree does not exist, a kernel named by the
@@ -78,15 +80,18 @@ def draft(
             drafted = _all(paths, config, places, judge, captures)
             for path, draft in progress.each(drafted, "problem draft", len(paths), "kernel"):
                 draft = _completed(path, draft, judge, complete)
-                name, (outcome, why, line, is_recorded) = draft.name, draft.settled
+                name, settled = draft.name, draft.settled
+                each(name, settled)
                 failed += [draft.error] if draft.error is not None else []
-                counts["kernels"][outcome] += 1
-                if why:
-                    counts[outcome][why] += 1
-                if why == Reason.NO_LAUNCH_SITE:
+                counts["kernels"][settled.outcome] += 1
+                if settled.why:
+                    counts[settled.outcome][settled.why] += 1
+                if settled.why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(name)
                 seen.append(name)
-                run_results.add_kernel(record, path, name, outcome, line, recorded=is_recorded)
+                run_results.add_kernel(
+                    record, path, name, settled.outcome, settled.line, recorded=settled.recorded
+                )
             pairs = shared_problem.complete_pairs(workspace, seen, judge, note=record.note)
             counts["pairs"].update(run_results.add_pairs(record, pairs))
         if asked is not None:
@@ -145,11 +150,8 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
     seen: set[Path] = set()
     for name in kernels:
         # An id is often a path in the source tree too, which has no records.
-        paths = [
-            path
-            for path in (Path(name), workspace.kernels / name)
-            if store.exists(path) or store.is_folder(path)
-        ]
+        places = (Path(name), workspace.kernels / name)
+        paths = [path for path in places if store.exists(path) or store.is_folder(path)]
         if not paths:
             raise InputError(
                 "no such kernel or folder", where=name, hint=f"ids are paths below {workspace.kernels}"
@@ -243,14 +245,24 @@ def _draft(
         kernel = store.read_json(record, Kernel)
         name = kernel.id
         return _Drafted(name, _one(record, kernel, config, places, judge, captures), kernel)
-    except ProblemError as error:
-        return _Drafted(name, Settled("refused", str(Outcome.MALFORMED), error.what), kernel)
-    except (MissingDependencyError, BackendError):
-        raise
     except Exception as error:  # noqa: BLE001 - raised after the summary of all
-        what = f"{type(error).__name__}: {error}"
-        known = error if isinstance(error, KcurateError) or config.local else RuntimeError(what)
-        return _Drafted(name, Settled("failed", "", what), kernel, known)
+        settled, failed = _ended_by(error)
+        if failed is not None and not (isinstance(error, KcurateError) or config.local):
+            failed = RuntimeError(settled.line)  # of another process
+        return _Drafted(name, settled, kernel, failed)
+
+
+def _ended_by(error: Exception) -> tuple[Settled, Exception | None]:
+    """What an error makes of one kernel, and what is to be raised about it when all are drafted.
+
+    Raises:
+        MissingDependencyError, BackendError: no kernel can be tried.
+    """
+    if isinstance(error, ProblemError):
+        return Settled("refused", str(Outcome.MALFORMED), error.what), None
+    if isinstance(error, MissingDependencyError | BackendError):
+        raise error
+    return Settled("failed", "", f"{type(error).__name__}: {error}"), error
 
 
 def _completed(record: Path, drafted: _Drafted, judge: AdmittingJudge, complete: Complete | None) -> _Drafted:
@@ -264,14 +276,9 @@ def _completed(record: Path, drafted: _Drafted, judge: AdmittingJudge, complete:
     try:
         code = store.read_kernel_code(record.parent)
         done = Settling(record, kernel, code, judge).completed(complete)
-    except ProblemError as error:
-        done = Settled("refused", str(Outcome.MALFORMED), error.what)
-    except (MissingDependencyError, BackendError):
-        raise
     except Exception as error:  # noqa: BLE001 - raised after the summary of all
-        return replace(
-            drafted, settled=Settled("failed", "", f"{type(error).__name__}: {error}"), error=error
-        )
+        done, failed = _ended_by(error)
+        drafted = replace(drafted, error=failed)
     return replace(drafted, settled=done) if done is not None else drafted
 
 

@@ -45,11 +45,10 @@ def write_candidates(
         "/".join([tree.suite, safe_part(pair.benchmark), *map(safe_part, pair.name.split("/"))])
         for pair in pairs
     )
-    candidates = []
-    for name, pair in zip(names, pairs, strict=True):
-        candidate = _candidate(name, tree, pair)
-        candidates.append(merged_with_earlier(folder / name, candidate, note))
-    return candidates
+    return [
+        merged_with_earlier(folder / name, _candidate(name, tree, pair), note)
+        for name, pair in zip(names, pairs, strict=True)
+    ]
 
 
 def merged_with_earlier(place: Path, candidate: Candidate, note: Note) -> Candidate:

@@ -222,10 +222,8 @@ class _Reading:
             built = compiling.KernelTask(folder, kernel.kernel, kernel.code, self.task.compiler)
             compiled = compiling.compiled(built)
             if compiled is not None and not compiled.ok:
-                side = "before" if kernel is old else "after"
-                return Change(
-                    name, ChangeOutcome.COMPILE_ERROR, f"does not compile by itself {side} the commit"
-                )
+                why = f"does not compile by itself {'before' if kernel is old else 'after'} the commit"
+                return Change(name, ChangeOutcome.COMPILE_ERROR, why)
             tasks.append(replace(built, kernel=replace(kernel.kernel, compiled=compiled)))
         hashes = [task.kernel.compiled.code_sha256 for task in tasks if task.kernel.compiled]
         if len(set(hashes)) == 1 and len(hashes) == len(tasks):

@@ -50,8 +50,8 @@ def write_copies(folder: Path, chunks: Sequence[tuple[int, int]], groups: int) -
         raise store.cannot_write(folder / "signatures", error) from error
     kept_of, near = rows.exact(), np.zeros(rows.count, bool)
     with (folder / "signatures").open("rb") as file:
-        while (found := rows.near(kept_of, file)).size:
-            kept_of[found[:, 0]], near[found[:, 0]] = found[:, 1], True
+        while (copies := rows.near(kept_of, file)).size:
+            kept_of[copies[:, 0]], near[copies[:, 0]] = copies[:, 1], True
     while (kept_of != (further := kept_of[kept_of])).any():  # copies of rows that are now copies themselves
         kept_of = further
     _write(path, rows, kept_of, near, groups)

@@ -20,6 +20,7 @@ from kcurate.core import own_files
 from kcurate.core.notes import Note
 from kcurate.errors import InputError, OptionError
 from kcurate.extract.build_files import cmake_words, make_words
+from kcurate.extract.includes import folders_around
 
 COMMANDS = "compile_commands.json"
 _DEFINE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)
@@ -45,11 +46,8 @@ class Flags:
     def shown(self) -> tuple[str, ...]:
         """As on a command line."""
         defines = [f"-D{name}" if value == "1" else f"-D{name}={value}" for name, value in self.defines]
-        return (
-            *defines,
-            *(f"-I{path}" for path in self.include),
-            *([self.standard] if self.standard else []),
-        )
+        include = [f"-I{path}" for path in self.include]
+        return (*defines, *include, *([self.standard] if self.standard else []))
 
     def macros(self) -> dict[bytes, bytes]:
         """The macros that they define, `__cplusplus` among them where a standard is named."""
@@ -74,26 +72,20 @@ class FlagFinder:
 
     def of(self, path: str) -> Flags:
         """The flags that a file is compiled with."""
-        folder, name = posixpath.split(path)
         listed = self.commands.get(path)
-        return self.given.over(listed if listed is not None else self._near(folder, name))
+        return self.given.over(listed if listed is not None else self._near(path))
 
-    def _near(self, folder: str, name: str) -> Flags:
+    def _near(self, path: str) -> Flags:
         """From the nearest Makefile, and from the CMakeLists.txt of the folder and those above it."""
-        above = [folder]
-        while above[-1]:
-            above.append(posixpath.dirname(above[-1]))
+        above, name = list(folders_around(path)), posixpath.basename(path)
         nearest = next((flags for each in above if (flags := self._make(each, name)) is not None), NO_FLAGS)
         return reduce(Flags.over, (self._cmake(each) for each in above), nearest)
 
     def _make(self, folder: str, name: str) -> Flags | None:
         key = (folder, name)
         if key not in self._made:
-            text = next(
-                filter(None, (self._text(folder, each) for each in ("GNUmakefile", "makefile", "Makefile"))),
-                None,
-            )
-            if text is None:
+            texts = (self._text(folder, each) for each in ("GNUmakefile", "makefile", "Makefile"))
+            if (text := next(filter(None, texts), None)) is None:
                 self._made[key] = None
             else:
                 words = make_words(text, name, lambda path: self._text(folder, path))
@@ -120,11 +112,8 @@ class FlagFinder:
             return None
         path = (self.root / folder / name).resolve()
         try:
-            if (
-                path.is_relative_to(self.root)
-                and path.is_file()
-                and path.stat().st_size <= MAX_BUILD_FILE_BYTES
-            ):
+            inside = path.is_relative_to(self.root) and path.is_file()
+            if inside and path.stat().st_size <= MAX_BUILD_FILE_BYTES:
                 return path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             pass
@@ -156,7 +145,7 @@ def in_tree(path: str, root: Path, folder: str) -> str | None:
     The tree may lie elsewhere now: of an absolute path, the longest end that exists in the tree counts.
     """
     short = posixpath.normpath(posixpath.join(folder, path))
-    if not posixpath.isabs(path):
+    if not posixpath.isabs(short):
         return None if short.startswith("..") or not (root / short).exists() else short.removeprefix("./")
     if Path(short).is_relative_to(root):
         return posixpath.relpath(short, root) if Path(short).exists() else None
@@ -231,23 +220,9 @@ def find_commands(root: Path, commands_file: Path | None, note: Note) -> Mapping
 def _commands(entries: Sequence[Mapping[str, object]], root: Path) -> Mapping[str, Flags]:
     by_file: dict[str, Flags] = {}
     for entry in entries:
-        folder, file = os.fspath(str(entry["directory"])), str(entry["file"])
-        arguments = entry.get("arguments")
-        words = (
-            [str(word) for word in arguments]
-            if isinstance(arguments, list)
-            else shlex.split(str(entry["command"]))
-        )
+        folder, file, arguments = str(entry["directory"]), str(entry["file"]), entry.get("arguments")
+        argv = map(str, arguments) if isinstance(arguments, list) else shlex.split(str(entry["command"]))
         path = in_tree(posixpath.join(folder, file), root, "")
         if path is not None and path not in by_file:
-            by_file[path] = read_words([_absolute(words, at, folder) for at in range(len(words))], root, "")
+            by_file[path] = read_words(list(argv), root, folder)
     return by_file
-
-
-def _absolute(words: Sequence[str], at: int, folder: str) -> str:
-    """A word of a command with its include folder made absolute."""
-    word, before = words[at], words[at - 1] if at else ""
-    if before in ("-I", "-isystem"):
-        return posixpath.join(folder, word)
-    option = next((each for each in ("-I", "-isystem") if word.startswith(each) and word != each), None)
-    return option + posixpath.join(folder, word[len(option) :]) if option else word

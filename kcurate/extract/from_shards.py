@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from kcurate import __version__
 from kcurate.core import codec, progress, store, time_limits
 from kcurate.core.cluster import workers
+from kcurate.core.grouping import grouped
 from kcurate.core.json_text import shown
 from kcurate.core.licence_texts import canonical, joint
 from kcurate.core.notes import Note, silent
@@ -209,9 +210,7 @@ def _read_group(task: GroupTask, pool: Pool) -> PartReport:
     trees = Path(tempfile.mkdtemp(prefix=f"{task.group}-", dir=scratch))
     copies = read_copies(task.folder, task.group)
     stored = read_group(task.folder, task.chunks, task.group)
-    by_repository: dict[str, list[Stored]] = {}
-    for row in stored:
-        by_repository.setdefault(_suite(row), []).append(row)
+    by_repository = grouped((_suite(row), row) for row in stored)
     manifest = load_manifests()[GENERIC]
     total = PartReport({})
     for suite, rows in sorted(by_repository.items()):
@@ -291,7 +290,8 @@ class _Repository:
         self._write(placed)
         config = self.task.config
         walked = Walker({}, Filter(config.include, config.exclude)).walk(self.root, tree, detect=False)
-        files = TreeFiles(tree, [self._found(file, placed) for file in walked])
+        marked = (replace(file, outcome=file.outcome or self._outcome(placed[file.path])) for file in walked)
+        files = TreeFiles(tree, list(marked))
         finder = FlagFinder(self.root, given_flags(config.define, (), self.root), {})
         stated = {path: self._stated(row) for path, row in placed.items()}
         kernels = read_part(files, finder, config.licence, pool, stated)
@@ -312,9 +312,6 @@ class _Repository:
                 file.write_bytes(row.content)
             except OSError as error:
                 raise store.cannot_write(file, error) from error
-
-    def _found(self, file: Found, placed: Mapping[str, Stored]) -> Found:
-        return replace(file, outcome=file.outcome or self._outcome(placed[file.path]))
 
     def _worth(self, row: Stored) -> bool:
         """Whether it may hold kernels of its own."""

@@ -122,14 +122,8 @@ class Repository:
         work = path.resolve().parent if path.name == ".git" else path.resolve()
         name = re.sub(r"[^A-Za-z0-9._+-]+", "_", work.name.removesuffix(".git")).strip("._-")
         objects = (common / "objects").resolve()
-        return cls(
-            name or "repository",
-            objects,
-            folder,
-            _origin(common),
-            shallow is not None,
-            64 if long else 40,
-        )
+        cut_off, length = shallow is not None, 64 if long else 40
+        return cls(name or "repository", objects, folder, _origin(common), cut_off, length)
 
     def __enter__(self) -> Repository:
         return self
@@ -199,8 +193,7 @@ class Repository:
         ).split(b"\0")  # fmt: skip
         changed: dict[str, list[FileChange]] = {}
         commit = ""
-        words = iter(fields)
-        for word in words:
+        for word in (words := iter(fields)):
             if not word.startswith(b":"):
                 commit = word.strip().decode()
                 continue

@@ -61,11 +61,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     """
     with recorded("extract", config.workspace, note=note) as record, ExitStack() as stack:
         compiler = compiling.find_compiler(config.compile, record.note)
-        counts: dict[str, Counter[str]] = {
-            "repositories": Counter(),
-            "commits": Counter(),
-            "pairs": Counter(),
-        }
+        counts = {kind: Counter[str]() for kind in ("repositories", "commits", "pairs")}
         own_folders = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcurate-git-")))
         opened: dict[str, tuple[Repository, list[str]]] = {}
         errors = []
@@ -73,10 +69,9 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
             try:
                 repository = Repository.open(path, own_folders / str(number))
                 if repository.name in opened:
+                    what = f"two repositories named {repository.name!r}"
                     hint = "extract them into separate workspaces"
-                    raise InputError(
-                        f"two repositories named {repository.name!r}", where=str(path), hint=hint
-                    )
+                    raise InputError(what, where=str(path), hint=hint)
                 commits, broken = repository.commits(config.since)
             except InputError as error:
                 errors.append(error)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source import local_includes
 from kcurate.extract.walk import read_source
 from kcurate.forms.readers import CUDA_SUFFIXES, HOST_SUFFIXES, suffix_of
@@ -133,10 +134,11 @@ def by_ending(
     the includer.
     """
     # By repository and the last two parts of the path: a tree may have thousands of `utils.h`.
-    ending_with: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path in paths:
-        for ending in {posixpath.basename(path), _ending(path)}:
-            ending_with[repository(path), ending].append(path)
+    ending_with = grouped(
+        ((repository(path), ending), path)
+        for path in paths
+        for ending in {posixpath.basename(path), _ending(path)}
+    )
     # The paths of a repository that end with a name: by folder around them the two nearest to it.
     nearest: dict[tuple[str, str], dict[str, list[str]]] = {}
 
@@ -227,7 +229,5 @@ def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
 def _preference(path: str, top: str) -> tuple[int, int, str]:
     suffix = suffix_of(top)
     kind = 0 if suffix in CUDA_SUFFIXES else 1 if suffix in HOST_SUFFIXES else 2
-    shared = (
-        posixpath.commonpath([posixpath.dirname(top), posixpath.dirname(path)]) if "/" in top + path else ""
-    )
+    shared = posixpath.commonpath(map(posixpath.dirname, (top, path))) if "/" in top + path else ""
     return kind, -len(shared), top

@@ -191,13 +191,10 @@ def _nearest_sites(qualified: str, path: str, sites: Mapping[str, SitesBelow]) -
     """
     below = sites.get(qualified.rpartition("::")[2], {})
     for folder in folders_around(path):
-        named = [
-            site
-            for name, site in below.get(folder, ())
-            if f"::{qualified}".endswith(f"::{name.removeprefix('::')}")
-        ]
-        if named:
-            return dict.fromkeys(named)
+        here = below.get(folder, ())
+        ending = (site for name, site in here if f"::{qualified}".endswith(f"::{name.removeprefix('::')}"))
+        if named := dict.fromkeys(ending):
+            return named
     return {}
 
 

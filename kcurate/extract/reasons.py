@@ -54,9 +54,8 @@ def reason(
     """
     failed = next((unit.failed for unit in units if unit.failed), failed)
     if failed:
-        return Reason(
-            FileOutcome.PARSER_FAILED, f"reading it failed: {failed}", "leave it out with --exclude"
-        )
+        why, hint = f"reading it failed: {failed}", "leave it out with --exclude"
+        return Reason(FileOutcome.PARSER_FAILED, why, hint)
     hidden = [each for unit in units for each in unit.hidden if each.path == path]
     unevaluated = {(c.path, c.line): c.why for unit in units for c in unit.unevaluated}
     if hidden:
@@ -67,11 +66,8 @@ def reason(
         hint = f"define what it asks for: {_asked(first.names)}"
         return Reason(FileOutcome.BEHIND_CONDITION, why, hint)
     if any(unit.unread.get(path) for unit in units):
-        return Reason(
-            FileOutcome.UNREAD_KERNEL,
-            "its kernels come from macros that could not be expanded",
-            "write them out",
-        )
+        why = "its kernels come from macros that could not be expanded"
+        return Reason(FileOutcome.UNREAD_KERNEL, why, "write them out")
     return _by_text(data)
 
 
@@ -88,9 +84,8 @@ def _by_text(data: bytes) -> Reason:
         return Reason(FileOutcome.NO_KERNEL, "__global__ stands only in macros")
     if not _MARK.search(_DECLARED.sub(b" ", bare)):
         return Reason(FileOutcome.NO_KERNEL, "kernels are only declared or instantiated here")
-    return Reason(
-        FileOutcome.UNREAD_KERNEL, "__global__ is not where a kernel was recognised", "write the kernel out"
-    )
+    why = "__global__ is not where a kernel was recognised"
+    return Reason(FileOutcome.UNREAD_KERNEL, why, "write the kernel out")
 
 
 def reasons(

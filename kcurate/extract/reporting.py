@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import repeat
 from typing import Any
 
 from kcurate.core import codec, store
@@ -106,9 +105,9 @@ def file_outcomes(
     files: TreeFiles, tree: TreeKernels, min_device_fraction: float | None
 ) -> dict[str, FileOutcome]:
     """The outcome of every file found by the walk, by path; None: the threshold of the suite's manifest."""
-    least = min_device_fraction
-    if least is None:
-        least = files.tree.manifest.min_device_fraction
+    least = (
+        min_device_fraction if min_device_fraction is not None else files.tree.manifest.min_device_fraction
+    )
     with_kernels = {kernel.span.path for kernel in tree.kernels}
     result = {}
     for file in files.found:
@@ -134,21 +133,17 @@ def _licence(kernel: Kernel) -> str:
     return kernel.license or "unknown"
 
 
-def _kernel_outcomes(tree: TreeKernels) -> Iterator[str]:
-    yield from map(_kernel_outcome, tree.kernels)
-    yield from repeat(KernelOutcome.UNREAD, sum(tree.unread.values()))
-    yield from (kernel.outcome for lost in tree.lost.values() for kernel in lost)
-
-
 def _counts(
     tree: TreeKernels, outcomes: Mapping[str, FileOutcome], matches: Sequence[Match]
 ) -> dict[str, dict[str, int]]:
     """Counts per outcome; `same_named_files` counts the pairs under the layout's first rule."""
     first = next(iter(tree.tree.manifest.layout.pairs), None)
     unevaluated = len(tree.unevaluated)
+    kernels = [*map(_kernel_outcome, tree.kernels), *[KernelOutcome.UNREAD] * sum(tree.unread.values())]
+    lost = (kernel.outcome for kernels_lost in tree.lost.values() for kernel in kernels_lost)
     return {
         "files": _counted(outcomes.values()),
-        "kernels": _counted(_kernel_outcomes(tree)),
+        "kernels": _counted([*kernels, *lost]),
         "pairs": _counted(match.outcome for match in matches),
         "conditions": {"evaluated": tree.conditions - unevaluated, "unevaluated": unevaluated},
         "__global__": _counted(Counter(tree.marks).elements()),
@@ -315,15 +310,8 @@ class Tally:
             if self._listed <= MAX_ITEMS:
                 in_kernel = self.record.workspace / "kernels" / entry.name / "kernel.json"
                 file = in_kernel if entry.file == KERNEL else self.record.folder / entry.file
-                self.record.item(
-                    entry.kind,
-                    entry.name,
-                    entry.outcome,
-                    entry.why,
-                    passed=entry.passed,
-                    file=file,
-                    then=entry.then,
-                )
+                text = entry.kind, entry.name, entry.outcome, entry.why
+                self.record.item(*text, passed=entry.passed, file=file, then=entry.then)
 
     def nonzero(self) -> dict[str, dict[str, int]]:
         """The counts, without kinds that are rare and did not occur."""

@@ -114,9 +114,8 @@ def _nearest(folder: Path, root: Path, top: Path, known: dict[Path, Notices]) ->
 
 def _licence_files(folder: Path) -> list[Path]:
     try:
-        return sorted(
-            path for path in folder.iterdir() if _LICENCE_FILE.fullmatch(path.name) and path.is_file()
-        )
+        named = (path for path in folder.iterdir() if _LICENCE_FILE.fullmatch(path.name))
+        return sorted(path for path in named if path.is_file())
     except OSError:
         return []
 
@@ -192,14 +191,8 @@ def _with_rights(kernel: Kernel, tree: Tree, files: Mapping[str, FileRights], li
         barrier = next((part.barrier for part in parts if part.barrier), None)
         licences = [part.license or option for part in parts]
         stated = None if barrier or None in licences else _joined([each for each in licences if each])
-        against = barrier or next(
-            (
-                part.license
-                for part in parts
-                if part.license and licence and not _agree(licence, part.license)
-            ),
-            None,
-        )
+        stating = (part.license for part in parts if part.license)
+        against = barrier or next((each for each in stating if licence and not _agree(licence, each)), None)
         if against is not None:
             says = f"{place(against)} says {against.value!r}"
             refused = f"{OPTION} says {licence!r}, but {says}" if licence else says

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcurate.core import codec, store
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source import normalised_tokens
 from kcurate.cuda_source.compare import minhash
 from kcurate.errors import InputError
@@ -146,14 +147,12 @@ def _write_chunk(task: ShardTask, chunk: int, chunk_rows: Sequence[Row]) -> None
 
     first = task.number * ROWS_OF_A_SHARD
     placed = sorted((group_of(row, task.groups), row.number, row) for row in chunk_rows)
-    by_group: dict[int, list[Row]] = {}
-    for group, _, row in placed:
-        by_group.setdefault(group, []).append(row)
+    by_group = grouped((group, row) for group, _, row in placed)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(sink, _schema(), options=options) as writer:
         for group in range(task.groups):
-            members = by_group.get(group, [])
+            members = by_group[group]
             columns = [
                 [first + row.number for row in members],
                 [row.content for row in members],

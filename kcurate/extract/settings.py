@@ -74,8 +74,7 @@ class ExtractConfig:
         ),
     ] = None
     compile: Annotated[
-        bool | None,
-        Option("Compile-check each kernel; default: if NVRTC works.", "--compile/--no-compile"),
+        bool | None, Option("Compile-check each kernel; default: if NVRTC works.", "--compile/--no-compile")
     ] = None
     history: Annotated[
         bool, Option("PATHs are git repositories: kernels before and after a commit become natural pairs.")

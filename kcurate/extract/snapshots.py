@@ -16,11 +16,11 @@ from kcurate.core import store
 from kcurate.core.worker_pool import Pool
 from kcurate.extract.flags import FlagFinder, given_flags
 from kcurate.extract.git_objects import Repository
-from kcurate.extract.includes import Reader, by_ending, include_graph, reachable
+from kcurate.extract.includes import Reader, by_ending, folders_around, include_graph, reachable
 from kcurate.extract.merge import merge
 from kcurate.extract.rights import with_rights
 from kcurate.extract.sources import bundles, choose_units, find_files
-from kcurate.extract.units import UnitTask, read_unit
+from kcurate.extract.units import read_unit, unit_task
 from kcurate.extract.walk import Filter
 from kcurate.forms.readers import SOURCE_SUFFIXES, suffix_of
 from kcurate.records import Kernel
@@ -57,10 +57,8 @@ def write_snapshot(repository: Repository, commit: str, path: str, snapshots: Pa
     """Write what reading a file at a revision takes; the folder, named after the repository and content."""
     listing = repository.files(commit)
     reader = _TreeReader(repository, listing)
-    folder = posixpath.dirname(path)
-    above = [folder]
-    while above[-1]:
-        above.append(posixpath.dirname(above[-1]))
+    above = list(folders_around(path))
+    folder = above[0]
     sources: dict[str, list[str]] = {each: [] for each in above}
     paths = set()
     for other in listing:
@@ -102,8 +100,7 @@ def kernels_of(
         files.roots = {path: files.roots.get(path, [])}
         results = {}
         for unit in [*files.roots[path], *files.launchers]:
-            folders = files.tree.manifest.layout.include
-            results[unit] = read_unit(UnitTask(root, folders, unit, files.flags[unit], files.located[unit]))
+            results[unit] = read_unit(unit_task(files, unit))
             if unit in files.roots[path] and results[unit].kernels_of(path):
                 files.roots[path] = [unit]
         tree = with_rights(merge(files, results, {}), licence, pool)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate.core import time_limits
+from kcurate.core.grouping import grouped
 from kcurate.core.json_text import shown
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.cuda_source import bare_file, global_macros, local_includes, marks_in
@@ -244,15 +245,13 @@ def bundles(files: TreeFiles) -> Iterator[TreeFiles]:
     """
     suite = files.tree.manifest.layout.markers
     repository = repositories(() if suite else (file.path for file in files.found))
-    by_top: dict[str, list[Found]] = {}
-    for file in files.found:
-        by_top.setdefault(repository(file.path).partition("/")[0], []).append(file)
+    by_top = grouped((repository(file.path).partition("/")[0], file) for file in files.found)
     part: list[Found] = []
-    for found in by_top.values():
-        if part and len(part) + len(found) > BUNDLE_FILES:
+    for benchmark in by_top.values():
+        if part and len(part) + len(benchmark) > BUNDLE_FILES:
             yield TreeFiles(files.tree, part, repository)
             part = []
-        part = [*part, *found]
+        part = [*part, *benchmark]
     yield TreeFiles(files.tree, part, repository)
 
 
@@ -309,12 +308,9 @@ def _set_outcomes(files: TreeFiles, scanned: Mapping[str, Scanned], reader: Read
 
 def _python_modules(scanned: Mapping[str, Scanned]) -> tuple[tuple[str, bool], ...]:
     """The value of `TreeFiles.modules`: empty if no Python file defines Triton functions."""
-    python = sorted(
-        path for path in scanned if path.endswith(PYTHON_SUFFIX) and scanned[path].outcome is None
-    )
-    if not any(scanned[path].kernel for path in python):
-        return ()
-    return tuple((path, scanned[path].kernel) for path in python)
+    python = (seen for path, seen in sorted(scanned.items()) if path.endswith(PYTHON_SUFFIX))
+    modules = tuple((seen.path, seen.kernel) for seen in python if seen.outcome is None)
+    return modules if any(kernel for _, kernel in modules) else ()
 
 
 def _launchers(
@@ -326,7 +322,8 @@ def _launchers(
     return sorted(
         path
         for path in graph.keys() - chosen - included
-        if readers.suffix_of(path) in CUDA_SUFFIXES and _launches(path, scanned, reader)
+        if readers.suffix_of(path) in CUDA_SUFFIXES
+        and (scanned[path].launch if path in scanned else _marked(reader.read(path) or b""))
     )
 
 
@@ -351,10 +348,6 @@ def _with_kernels(wanted: Sequence[str], scanned: Mapping[str, Scanned], reader:
         return [path for path in wanted if scanned[path].kernel]
     named = re.compile(rb"\b(?:" + b"|".join(sorted(macros)) + rb")\b")
     return [path for path in wanted if scanned[path].kernel or named.search(reader.read(path) or b"")]
-
-
-def _launches(path: str, scanned: Mapping[str, Scanned], reader: Reader) -> bool:
-    return scanned[path].launch if path in scanned else _marked(reader.read(path) or b"")
 
 
 def _marked(data: bytes) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kcurate.core import progress, time_limits
 from kcurate.core.cluster import workers
+from kcurate.core.grouping import grouped
 from kcurate.core.json_text import shown
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
@@ -29,11 +30,11 @@ from kcurate.extract.rights import Stated, with_rights
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.sources import TreeFiles, bundles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
-from kcurate.extract.units import UnitTask, read_unit
+from kcurate.extract.units import read_unit, unit_task
 from kcurate.extract.versions import match_versions
 from kcurate.extract.walk import FileOutcome, Filter
 from kcurate.forms import readers
-from kcurate.records import CompiledKernel, Kernel, Summary
+from kcurate.records import CompiledKernel, Summary
 
 PRELOAD = tuple(
     f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files", "rights")
@@ -143,10 +144,7 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     while pending or launchers:
         roots = sorted({*pending.values(), *launchers} - results.keys() - failed.keys())
         launchers = []
-        folders = files.tree.manifest.layout.include
-        tasks = [
-            UnitTask(files.tree.root, folders, root, files.flags[root], files.located[root]) for root in roots
-        ]
+        tasks = [unit_task(files, root) for root in roots]
         answers = pool.run(
             read_unit, tasks, timeout_s=time_limits.STAGE_TASK_S, cpu_s=time_limits.READ_UNIT_S
         )
@@ -165,9 +163,7 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
 
 def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
     counts = tally.counts.get("files", Counter())
-    seen = (
-        ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
-    )
+    listed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
     if counts[FileOutcome.UTF_16]:
         hint = f"{hint}; {UTF_16_HINT}"
@@ -176,7 +172,11 @@ def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
     elif tally.reasons:
         what, hint = "no CUDA kernel could be extracted", "; ".join(tally.reasons)
-    return InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
+    return InputError(
+        f"{what} ({listed or 'the folder is empty'})",
+        where=", ".join(str(path) for path in config.paths),
+        hint=hint,
+    )
 
 
 def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:
@@ -208,14 +208,12 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
 
 def _pairs(tree: TreeKernels, folder: Path, note: Note) -> list[Match]:
     """Match the variants of a tree, or a kernel's versions, and write the pairs."""
-    by_path: dict[str, list[Kernel]] = {}
-    for kernel in tree.kernels:
-        by_path.setdefault(kernel.span.path, []).append(kernel)
+    by_path = grouped((kernel.span.path, kernel) for kernel in tree.kernels)
     files = []
     for path in tree.source_paths:
         place = tree.tree.locate(path)
         if place is not None and place.variant is not None:
-            kernels = tuple(by_path.get(shown(path), ()))
+            kernels = tuple(by_path[shown(path)])
             files.append(SourceFile(shown(path), place, kernels, tree.file_codes.get(path, b"")))
     matches = match_files(files, tree.tree.manifest.layout.pairs)
     if not tree.tree.facts:

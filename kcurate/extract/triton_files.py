@@ -7,12 +7,13 @@ is `generated_kernel`. Not covered: cutting a function out (`kcurate.triton_sour
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate.core import time_limits
+from kcurate.core.grouping import grouped
 from kcurate.core.json_text import shown
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.extract.merge import TreeKernels
@@ -74,9 +75,8 @@ def read_python(task: PythonTask) -> list[PythonReport]:
         if not isinstance(data, bytes):
             return None
         # Form feeds, which Python passes over, keep every other byte in its place.
-        return data.replace(BOM_UTF8, b"\f\f\f", 1 if data.startswith(BOM_UTF8) else 0).decode(
-            "utf-8", "replace"
-        )
+        data = b"\f\f\f" + data[3:] if data.startswith(BOM_UTF8) else data
+        return data.decode("utf-8", "replace")
 
     tree = Tree(task.every, read)
     return [_report(tree, path) for path in task.paths]
@@ -214,16 +214,17 @@ def _record(files: TreeFiles, place: Place, id_: str, kernel: Found, sites: Sequ
 def _sites(files: TreeFiles, reports: Mapping[str, PythonReport]) -> dict[tuple[str, str], list[LaunchSite]]:
     """The launches of each function by path and name: of its own file, else of files that import it."""
     sites: dict[tuple[str, str], list[LaunchSite]] = {}
-    imported: dict[str, list[LaunchSite]] = defaultdict(list)
-    for path, report in sorted(reports.items()):
-        for site in report.launches:
-            if site.imported:
-                imported[site.name].append(_site(files, path, site))
+    imported = grouped(
+        (site.name, _site(files, path, site))
+        for path, report in sorted(reports.items())
+        for site in report.launches
+        if site.imported
+    )
     for path, report in reports.items():
         for kernel in report.found:
             of_file = [each for each in report.launches if each.name == kernel.name and not each.imported]
             sites_here = [_site(files, path, each) for each in of_file]
-            sites[path, kernel.name] = sites_here or imported.get(kernel.name, [])
+            sites[path, kernel.name] = sites_here or imported[kernel.name]
     return sites
 
 

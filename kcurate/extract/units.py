@@ -8,6 +8,7 @@ from pathlib import Path
 from kcurate.cuda_source import KernelSource, UnitReport, extract_unit
 from kcurate.extract.flags import NO_FLAGS, Flags
 from kcurate.extract.includes import Reader
+from kcurate.extract.sources import TreeFiles
 
 # Longest error text kept, in characters.
 MAX_REASON = 300
@@ -25,6 +26,12 @@ class UnitTask:
     path: str
     flags: Flags = NO_FLAGS
     located: tuple[tuple[str, str, str], ...] = ()
+
+
+def unit_task(files: TreeFiles, unit: str) -> UnitTask:
+    """The task of reading a unit that was chosen in a tree."""
+    include = files.tree.manifest.layout.include
+    return UnitTask(files.tree.root, include, unit, files.flags[unit], files.located[unit])
 
 
 def read_unit(task: UnitTask) -> UnitReport:

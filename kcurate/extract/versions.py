@@ -11,11 +11,11 @@ later one must be faster. Not covered: variant folders (`pairs`), the problem
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
+from kcurate.core.grouping import grouped
 from kcurate.extract.pairs import Match, SourceFile, compare
 from kcurate.records import Kernel
 from kcurate.suites import Place
@@ -54,28 +54,26 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     Kernels in Triton are left out. First are names that say so (`naive`), then the numbers of files, and of
     names that differ in nothing else, then the order of the text.
     """
-    groups: dict[tuple[object, ...], list[Kernel]] = defaultdict(list)
-    for kernel in kernels:
-        words = _words(kernel.name) if kernel.language == "cuda" else ()
-        if len(kernel.params) >= LEAST_NUMBERED and words and kernel.variant is None:
-            groups[kernel.benchmark, _place(kernel), words[0], signature(kernel)].append(kernel)
+    groups = grouped(
+        ((kernel.benchmark, _place(kernel), words[0], signature(kernel)), kernel)
+        for kernel in kernels
+        if kernel.language == "cuda" and len(kernel.params) >= LEAST_NUMBERED and kernel.variant is None
+        and (words := _words(kernel.name))
+    )  # fmt: skip
     matches = []
     for group in (some for every in groups.values() for some in _versions(every)):
-        numbered = (
-            len({tuple(word for word in _words(kernel.name) if not word.isdigit()) for kernel in group}) == 1
-        )
+        names = {tuple(word for word in _words(kernel.name) if not word.isdigit()) for kernel in group}
+        numbered = len(names) == 1
         if len(group[0].params) < LEAST_PARAMS and not numbered:
             continue
         first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
         slow = _file(first, codes)
-        for kernel in (
-            other for other in later if (other.name, other.span.path) != (first.name, first.span.path)
-        ):
+        for kernel in later:
+            if (kernel.name, kernel.span.path) == (first.name, first.span.path):
+                continue
             fast = _file(kernel, codes)
-            named = [
-                version.name if kernel.name != first.name else _stem(version) for version in (first, kernel)
-            ]
-            name = "-".join(named)
+            renamed = kernel.name != first.name
+            name = "-".join(version.name if renamed else _stem(version) for version in (first, kernel))
             matches.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
     return matches
 
@@ -141,12 +139,10 @@ def _stem(kernel: Kernel) -> str:
 
 
 def _order(kernel: Kernel, *, numbered: bool) -> tuple[object, ...]:
-    stem = _stem(kernel)
-    words = _words(kernel.name)
-    number = _number(kernel)
+    words, number = _words(kernel.name), _number(kernel)
     numbers = tuple(int(word) for word in words if word.isdigit() and numbered)
     return (
-        not _PLAIN & {*words, *_words(stem)},
+        not _PLAIN & {*words, *_words(_stem(kernel))},
         int(number or 0),
         numbers,
         kernel.span.path,

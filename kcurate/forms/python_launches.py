@@ -236,18 +236,18 @@ def _named(node: ast.expr) -> str:
 def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
     """A call as a launch; None: it is none."""
     words = {word.arg: word.value for word in call.keywords}
-    given: Sequence[ast.expr]
+    passed: Sequence[ast.expr]
     grid, block, listed = (
         words.get(name, call.args[index] if index < len(call.args) else None)
         for index, name in enumerate(("grid", "block", "args"))
     )
     if "block" in words and "args" not in words:  # PyCUDA
-        grid, given = words.get("grid"), call.args
+        grid, passed = words.get("grid"), call.args
     else:
         arguments = scope.value(listed) if listed is not None else None
         if grid is None or not isinstance(arguments, ast.Tuple | ast.List):
             return None
-        given = arguments.elts
+        passed = arguments.elts
     shape = _extents(grid, scope) if grid is not None else "1"
     threads = _extents(block, scope) if block is not None else None
     if shape is None or threads is None:
@@ -259,7 +259,7 @@ def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
         grid=shape,
         block=threads,
         shared_bytes=scope.text(shared) if shared is not None else None,
-        arguments=tuple(_argument(each, scope) for each in given),
+        arguments=tuple(_argument(each, scope) for each in passed),
     )
 
 

@@ -62,22 +62,14 @@ def examples(args: object) -> list[Values | Sequence[Any]]:
     Raises:
         InputError: it is something else, or empty.
     """
-    calls: list[Any]
-    if (
-        isinstance(args, list | tuple)
-        and args
-        and all(isinstance(call, Mapping | list | tuple) for call in args)
-    ):
-        calls = list(args)
-    else:
-        calls = [args]
+    several = isinstance(args, list | tuple) and all(
+        isinstance(call, Mapping | list | tuple) for call in args
+    )
+    calls: list[Any] = list(args) if several and args else [args]  # type: ignore[call-overload]
     for call in calls:
         if not isinstance(call, Mapping | list | tuple) or not call:
-            what = (
-                "no arguments"
-                if call is None or isinstance(call, Mapping | list | tuple)
-                else type(call).__name__
-            )
+            is_empty = call is None or isinstance(call, Mapping | list | tuple)
+            what = "no arguments" if is_empty else type(call).__name__
             raise InputError(
                 f"takes the arguments of a call by name or in order, not {what}",
                 where="args",
@@ -164,13 +156,9 @@ class ExampleCalls:
 
     def sizes(self) -> list[dict[str, int]]:
         """The integers of each call by the parameter's name."""
+        by_value = ([each for each in self._pairs(call) if not each[0].pointer] for call in self.calls)
         return [
-            {
-                param.name: int(value)
-                for param, value in self._pairs(call)
-                if not param.pointer and _whole(_plain(value))
-            }
-            for call in self.calls
+            {param.name: int(value) for param, value in some if _whole(_plain(value))} for some in by_value
         ]
 
     def hints(self) -> Draft:
@@ -182,10 +170,8 @@ class ExampleCalls:
             if len(shapes) == len(self.calls) and (extent := self._extent(shapes)):
                 buffers[param.name] = Buffer("uint8", (extent,))
         names = tuple(param.name for param in kernel.params)
-        launching = self.launching
-        launch = Launch(
-            kernel.name, launching.grid, launching.block, names, shared_bytes=launching.shared_bytes
-        )
+        grid, block, shared_bytes = self.launching.grid, self.launching.block, self.launching.shared_bytes
+        launch = Launch(kernel.name, grid, block, names, shared_bytes=shared_bytes)
         problem = Problem(Sizes((), {}), buffers)
         known = KnownProblem(kernel.source.suite, kernel.benchmark, problem, {"": KnownSide((launch,))})
         return Draft(kernel.id, known)
@@ -223,15 +209,9 @@ class ExampleCalls:
                     buffers.append(_buffer(param, value))
                 pointers = (CapturedPointer(0, arrays[value.identity]),)
             args.append(CapturedArg("00" * POINTER_BYTES, pointers))
-        grid, block, shared_bytes = self.launching.at(sizes)
-        return CapturedLaunch(
-            grid,
-            block,
-            tuple(args),
-            tuple(buffers),
-            shared_bytes=shared_bytes,
-            cooperative=self.launching.cooperative,
-        )
+        grid, block, shared = self.launching.at(sizes)
+        cooperative, passed = self.launching.cooperative, (tuple(args), tuple(buffers))
+        return CapturedLaunch(grid, block, *passed, shared_bytes=shared, cooperative=cooperative)
 
 
 @dataclass(frozen=True)
@@ -311,9 +291,8 @@ def array_of(value: Any, name: str) -> Array | None:
     if not contiguous:
         raise InputError("is not contiguous", where=f"args[{name!r}]", hint="pass a copy in C order")
     if kind not in _NAMES:
-        raise InputError(
-            f"no buffer holds {kind}", where=f"args[{name!r}]", hint=f"one of {', '.join(DTYPES)}"
-        )
+        hint = f"one of {', '.join(DTYPES)}"
+        raise InputError(f"no buffer holds {kind}", where=f"args[{name!r}]", hint=hint)
     if isinstance(value, np.ndarray):
         flat = value.reshape(-1).view(np.uint8)
     else:

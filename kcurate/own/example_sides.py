@@ -150,15 +150,12 @@ class ExampleSide:
             if name in named or name not in written:
                 return buffer
             if buffer.role == "inout":
-                hint = "name it too"
-                raise InputError(
-                    f"{self.kernel.name} also reads {name}, so it is compared", where="outputs", hint=hint
-                )
+                what = f"{self.kernel.name} also reads {name}, so it is compared"
+                raise InputError(what, where="outputs", hint="name it too")
             return replace(buffer, role="scratch", init=None, tolerance=None)
 
-        return replace(
-            problem, buffers={name: role(name, buffer) for name, buffer in problem.buffers.items()}
-        )
+        buffers = {name: role(name, buffer) for name, buffer in problem.buffers.items()}
+        return replace(problem, buffers=buffers)
 
 
 def _passed(kernel: Kernel, launch: Launch) -> dict[str, Expr]:

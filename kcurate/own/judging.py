@@ -26,7 +26,6 @@ from kcurate.draft.for_pairs.other_kernel import PairKernel, PlacedProblem, coun
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.draft.trying.draft_choice import Settling
 from kcurate.errors import InputError
-from kcurate.extract.candidates import UNKNOWN_DOMAIN
 from kcurate.extract.naming import safe_part
 from kcurate.judge import Judge as OneJudge
 from kcurate.judge import JudgeConfig
@@ -35,8 +34,8 @@ from kcurate.own.example_calls import ExampleCalls, by_kernel, examples
 from kcurate.own.example_sides import ExampleSide
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.launch_expressions import Extents, Launching
-from kcurate.own.pair import SUITE
-from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, SideName, Verdict
+from kcurate.own.pair import pair_of
+from kcurate.records import SIDES, Candidate, Outcome, SideName, Verdict
 
 Text = str | Path
 Judged = Candidate | ShownPair
@@ -192,7 +191,8 @@ class Judge:
             if slow.half.code == fast.half.code:
                 raise InputError("both sides are the same code", where="slow, fast")
             halves = call.halves(slow.half, fast.half)
-            return self._judged_alike(_pair(slow, fast), halves)
+            name = safe_part(f"{slow.half.kernel.name}-{fast.half.kernel.name}")
+            return self._judged_alike(pair_of(slow, fast, name), halves)
 
     def _judged_alike(self, pair: Candidate, sides: ExampleSides) -> tuple[Candidate, Verdict]:
         """The pair on the slow side's problem if it is admitted, else on the fast one's, else as drafted."""
@@ -204,17 +204,9 @@ class Judge:
             if isinstance(side, str):
                 why = why or side
                 continue
-            both = {
-                owner.name: known.side.side(owner.half.code),
-                other.name: other.relaunched(side),
-            }
-            tried = replace(
-                pair,
-                problem=known.problem,
-                origin=replace(pair.origin, problem=known.origin),
-                slow=both["slow"],
-                fast=both["fast"],
-            )
+            both = {owner.name: known.side.side(owner.half.code), other.name: other.relaunched(side)}
+            origin = replace(pair.origin, problem=known.origin)
+            tried = replace(pair, problem=known.problem, origin=origin, slow=both["slow"], fast=both["fast"])
             if admitted:
                 return shared_problem.judged(tried, self._admitting)
             unadmitted.append(tried)
@@ -246,24 +238,6 @@ class Judge:
             raise InputError(f"{remark.place}: {remark.text}", where=half.kernel.name, hint=hint)
         (side,) = draft.known.sides.values()
         return PlacedProblem(draft.known.problem, side, "captured"), False
-
-
-def _pair(slow: Own, fast: Own) -> Candidate:
-    """The pair without a problem."""
-    kernels = slow.half.kernel, fast.half.kernel
-    name = safe_part(f"{kernels[0].name}-{kernels[1].name}")
-    return Candidate(
-        id=f"{SUITE}/{name}",
-        family=name,
-        domain=UNKNOWN_DOMAIN,
-        license=None,
-        origin=Origin("natural", SUITE),
-        techniques=tuple(sorted({*kernels[1].techniques} - {*kernels[0].techniques})),
-        description="",
-        problem=None,
-        slow=Side(slow.half.code, ()),
-        fast=Side(fast.half.code, ()),
-    )
 
 
 @dataclass(frozen=True)
@@ -330,11 +304,8 @@ class _Call:
         outputs = (self.outputs,) if isinstance(self.outputs, str) else self.outputs
         if outputs is None:
             return None
-        if (
-            not isinstance(outputs, list | tuple)
-            or not outputs
-            or not all(isinstance(n, str) for n in outputs)
-        ):
+        listed = isinstance(outputs, list | tuple) and all(isinstance(name, str) for name in outputs)
+        if not outputs or not listed:
             raise InputError(f"takes the names of buffers, not {outputs!r}", where="outputs")
         return tuple(outputs)
 
@@ -347,12 +318,8 @@ class _Call:
         calls = [by_kernel(call, slow, fast) for call in examples(self.args)]
         halves: dict[SideName, ExampleSide] = {}
         for place, (side, half) in enumerate(zip(SIDES, (slow, fast), strict=True)):
-            launching = Launching.of(
-                _of_side(self.grid, side),
-                _of_side(self.block, side),
-                _of_side(self.shared_bytes, side),
-                bool(_of_side(self.cooperative, side)),
-            )
+            launched = (self.grid, self.block, self.shared_bytes, self.cooperative)
+            launching = Launching.of(*(_of_side(value, side) for value in launched))
             kernel, instance = half.kernel, self._instance(side) or half.kernel.name
             if "<" in instance:
                 kernel = replace(kernel, instantiations=(instance,))

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from kcurate.core import own_files
+from kcurate.core.grouping import grouped
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.semantics.code_index import Code
@@ -83,27 +84,27 @@ def find_kernels(
                 raise _no_kernel(path) from None
         raise
     folder = Workspace(workspace).kernels
-    halves: dict[Path, list[PairKernel]] = {}
+    halves = grouped(
+        (
+            tree.tree.root / kernel.span.path,
+            PairKernel(kernel, folder / kernel.id, tree.codes[kernel.id].decode("utf-8", "replace")),
+        )
+        for tree in trees
+        for kernel in tree.kernels
+    )
     not_found: dict[Path, tuple[str, ...]] = {}
     for tree in trees:
         not_found |= {tree.tree.root / file: names for file, names in tree.not_found.items()}
-        for kernel in tree.kernels:
-            code = tree.codes[kernel.id].decode("utf-8", "replace")
-            halves.setdefault(tree.tree.root / kernel.span.path, []).append(
-                PairKernel(kernel, folder / kernel.id, code)
-            )
     kernels = [
-        Own(path, data[path], _chosen(path, name, halves.get(path, [])), not_found.get(path, ()))
+        Own(path, data[path], _chosen(path, name, halves[path]), not_found.get(path, ()))
         for path, name in wanted
     ]
     for own in kernels:
         built = own.half.kernel.compiled
         # A template that nothing launches yet has no code in the cubin, and no error either.
-        unused = (
-            not own.half.kernel.instantiations
-            and first_error((built and built.log) or "", own.half.code) is None
-        )
-        if built is not None and not built.ok and not (unused and own.template):
+        failed = built is not None and first_error(built.log or "", own.half.code) is not None
+        unused = own.template and not own.half.kernel.instantiations and not failed
+        if built is not None and not built.ok and not unused:
             hint = f"the compiler's whole log is in {own.half.folder / 'kernel.json'}"
             raise compile_error(own, built.log or "", hint)
     return kernels
@@ -178,9 +179,8 @@ def _read(path: Path, text: str) -> bytes:
         own_files.check_size(path)
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
-            f"cannot read: {error.strerror}", where=text, hint="give FILE.cu or FILE.cu:KERNEL"
-        ) from error
+        hint = "give FILE.cu or FILE.cu:KERNEL"
+        raise InputError(f"cannot read: {error.strerror}", where=text, hint=hint) from error
 
 
 def _kernels_included(path: Path) -> list[Path]:

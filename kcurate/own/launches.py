@@ -102,16 +102,9 @@ class _Reading:
         launch = self._parsed()
         function = self.device.function(self.kernel.name)
         self.template = dict(zip(function.template if function else (), launch.template_args, strict=False))
-        site = LaunchSite(
-            self.kernel.span.path,
-            self.kernel.span.start_line,
-            launch.grid,
-            launch.block,
-            launch.shared_bytes,
-            launch.stream,
-            launch.template_args,
-            tuple(Argument(argument.expression) for argument in launch.arguments),
-        )
+        arguments = tuple(Argument(argument.expression) for argument in launch.arguments)
+        span = self.kernel.span
+        site = replace(launch.site(span.path, span.start_line), arguments=arguments)
         known = compiled(self.device)
         passed = self._passed_sizes(launch)
         for extent in self._extents(launch.grid, "grid"):
@@ -120,9 +113,8 @@ class _Reading:
         if not all(count > 0 for count in threads) or math.prod(threads) > MAX_THREADS:
             raise self.refused(f"a block has 1 to {MAX_THREADS} threads")
         if launch.shared_bytes is not None:
-            self._only(
-                self._understood(launch.shared_bytes, "shared memory"), passed | known.keys(), "shared memory"
-            )
+            shared = self._understood(launch.shared_bytes, "shared memory")
+            self._only(shared, passed | known.keys(), "shared memory")
         return site
 
     def _parsed(self) -> Launch:
@@ -151,9 +143,8 @@ class _Reading:
     def _extents(self, text: str, place: str) -> list[Poly]:
         match = _DIM3.fullmatch(text.strip())
         inside = match and (match["round"] if match["round"] is not None else match["curly"])
-        several = (
-            split_arguments(inside.encode()) if inside and text.strip().startswith(("dim3", "{")) else []
-        )
+        listed = inside and text.strip().startswith(("dim3", "{"))
+        several = split_arguments(inside.encode()) if inside and listed else []
         texts = [part.decode() for part in several] or [text]
         if len(texts) > 3:
             raise self.refused(f"{place}: more than three extents")
@@ -177,15 +168,9 @@ class _Reading:
 
     def _number(self, extent: Poly, known: dict[str, int]) -> int:
         node = cexpr.parse(extent.text())
-        value = (
-            from_node(
-                cexpr.substitute(
-                    node, lambda part: cexpr.number(known[part.text]) if part.text in known else None
-                )
-            )
-            if node is not None
-            else None
-        )
+        numbers = {name: cexpr.number(value) for name, value in known.items()}
+        settled = cexpr.substitute(node, lambda part: numbers.get(part.text)) if node is not None else None
+        value = from_node(settled) if settled is not None else None
         if value is None or value.constant is None:
             raise self.refused("the block is not a number")
         return value.constant
@@ -197,7 +182,6 @@ def guessed(own: Own, option: str, note: Note) -> Kernel | None:
     launch = guess(kernel, own.half.code)
     if launch is None:
         return None
-    note(
-        f"{own.name}: nothing launches it, guessed from its code: <<<{launch.text}>>> (else: {option} LAUNCH)"
-    )
+    how = f"guessed from its code: <<<{launch.text}>>> (else: {option} LAUNCH)"
+    note(f"{own.name}: nothing launches it, {how}")
     return replace(kernel, launch_sites=(launch.site(kernel),))

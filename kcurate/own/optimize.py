@@ -86,13 +86,8 @@ def run(
         _, tried = search(asked, note=record.note, seams=seams)
         counts = Counter(_outcome(attempt.attempt) for attempt in tried)
         for number, attempt in enumerate(tried, start=1):
-            record.item(
-                "attempts",
-                f"{kernel.name} {number}",
-                _outcome(attempt.attempt),
-                _line(attempt.attempt),
-                passed=attempt.accepted,
-            )
+            text = f"{kernel.name} {number}", _outcome(attempt.attempt), _line(attempt.attempt)
+            record.item("attempts", *text, passed=attempt.accepted)
         return _result(config, kernel, tried, record.finish({"attempts": dict(sorted(counts.items()))}))
 
 
@@ -133,11 +128,8 @@ def spelled(speedup: Speedup) -> str:
 
 def _result(config: OptimizeConfig, kernel: Own, tried: list[Tried], summary: Summary) -> Optimized:
     lines = tuple(_line(attempt.attempt) for attempt in tried)
-    best = max(
-        (attempt for attempt in tried if attempt.accepted),
-        key=lambda attempt: attempt.ratio or 0.0,
-        default=None,
-    )
+    accepted = (attempt for attempt in tried if attempt.accepted)
+    best = max(accepted, key=lambda attempt: attempt.ratio or 0.0, default=None)
     if best is None or best.side is None or best.attempt.verdict is None:
         last = tried[-1].attempt if tried else None
         outcome = _outcome(last) if last else "no_answer"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
 from kcurate.own import launches
-from kcurate.own.kernels import Own, compile_error, find_kernels
-from kcurate.own.problems import Ask, Wanted, find_problem, launchless
+from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.problems import Ask, Wanted, find_problem, launchless, not_compiled
 from kcurate.own.settings import PairConfig
 from kcurate.problem import c_types as types
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary, ValueArg
@@ -58,9 +58,8 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
     launches.check_form(config.slow_launch, "--slow-launch")
     launches.check_form(config.fast_launch, "--fast-launch")
     with recorded("pair", config.workspace, note=note) as record:
-        slow, fast = find_kernels(
-            (config.slow, config.fast), config.workspace, note=record.note, licence=licence
-        )
+        names = config.slow, config.fast
+        slow, fast = find_kernels(names, config.workspace, note=record.note, licence=licence)
         if slow.half.code == fast.half.code:
             raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
         for own in (slow, fast):
@@ -79,12 +78,9 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             if launchless(target) and not target.known:
                 how = f"nothing launches it, so it is launched as {other.kernel.name}"
                 record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
-        judge = AdmittingJudge()
-        try:
-            with progress.bar("judge both sides on the emulator"):
-                outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
-        finally:
-            judge.close()
+        judging = progress.bar("judge both sides on the emulator")
+        with contextlib.closing(AdmittingJudge()) as judge, judging:
+            outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
         drafts = [(target.own.half.kernel.name, target.drafted) for target in wanted]
         guessed = [name for name, drafted in drafts if drafted and drafted.guessed]
         fast_guessed = wanted[1].own.half.kernel.name in guessed
@@ -179,9 +175,7 @@ def _real(param: Param) -> str | None:
 
 def _with_launch(target: Wanted) -> PairKernel:
     """The kernel; a launch that was given or guessed for it is kept, whatever launches the other one."""
-    half = target.own.half
-    told = target.kernel.launch_sites != half.kernel.launch_sites
-    return replace(half, own_launch=told)
+    return replace(target.own.half, own_launch=target.has_launch_of_its_own)
 
 
 def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidate]:
@@ -196,24 +190,35 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
         slow_name, fast_name = slow.path.stem, fast.path.stem
     name = config.name or safe_part(f"{slow_name}-{fast_name}")
     if name != safe_part(name) or not name:
-        raise OptionError(
-            f"not a name for a folder: {name!r}", where="--name", hint="letters, digits, - and _"
-        )
+        what, hint = f"not a name for a folder: {name!r}", "letters, digits, - and _"
+        raise OptionError(what, where="--name", hint=hint)
     folder = Workspace(config.workspace).pairs / SUITE / name
     ids = tuple(kernel.id for kernel in kernels)
     held = store.read_candidate(folder).origin.kernels if store.exists(folder / "pair.json") else ids
     if held != ids:
         what = f"is a pair of other kernels: {', '.join(held)}"
         raise InputError(what, where=str(folder), hint="choose another with --name")
-    source = kernels[0].source
-    return folder, Candidate(
-        id=f"{SUITE}/{name}",
+    source, plain = kernels[0].source, pair_of(slow, fast, name)
+    return folder, replace(
+        plain,
         family=kernels[0].family or name,
         domain=kernels[0].domain or UNKNOWN_DOMAIN,
         license=joint_license(kernels),
         origin=Origin("natural", SUITE, source.url, source.revision, ids),
-        techniques=tuple(sorted({*kernels[1].techniques} - {*kernels[0].techniques})),
         description=f"{slow.name} as the slow side, {fast.name} as the fast one.",
+    )
+
+
+def pair_of(slow: Own, fast: Own, name: str) -> Candidate:
+    """Two kernels as a pair without a problem, of which only the code is known."""
+    return Candidate(
+        id=f"{SUITE}/{name}",
+        family=name,
+        domain=UNKNOWN_DOMAIN,
+        license=None,
+        origin=Origin("natural", SUITE),
+        techniques=tuple(sorted({*fast.half.kernel.techniques} - {*slow.half.kernel.techniques})),
+        description="",
         problem=None,
         slow=Side(slow.half.code, ()),
         fast=Side(fast.half.code, ()),
@@ -225,30 +230,28 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     verdict = outcome.verdict
     if verdict is None:
         return unmatched or InputError(outcome.why, where=both)
-    # The problem is that of the kernel whose launch is not named, unless both have one name.
-    launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", outcome.why)}
-    owners = [target for target in wanted if target.own.half.kernel.name not in launched] or wanted
-    forms = " or ".join(str(target.form) for target in owners if store.exists(target.form))
-    alone = next((target for target in wanted if launchless(target)), None)
-    hint = f"correct the code, or the problem or launch in {forms}"
-    if alone is not None:
-        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
-    why = outcome.why.removeprefix(f"{Outcome.MISMATCH}: ")
     at_fault = wanted[SIDES.index(verdict.side)] if verdict.side else None
-    where = at_fault.place if at_fault else both
     if at_fault is not None and verdict.outcome is Outcome.COMPILE_ERROR:
-        error = compile_error(at_fault.own, verdict.log or verdict.detail, "correct it there")
-        error.where = f"{verdict.side} side, {error.where}"
-        return error
-    if verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail):
-        if unmatched is not None:
-            return unmatched
-        return InputError(f"the sides do not agree: {why}", where=where, hint=hint)
-    if at_fault is not None and "dynamic shared memory" in verdict.detail:
+        return not_compiled(at_fault, verdict)
+    disagree = verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail)
+    if disagree and unmatched is not None:
+        return unmatched
+    why, where = outcome.why.removeprefix(f"{Outcome.MISMATCH}: "), at_fault.place if at_fault else both
+    if not disagree and at_fault is not None and "dynamic shared memory" in verdict.detail:
         third = f"{at_fault.option} '<<<64, 256, 256 * sizeof(float)>>>'"
-        return InputError(
-            why, where=where, hint=f"give its bytes as the launch's third number, as in {third}"
-        )
-    correct = f"correct the code, or the problem in {forms}"
-    hint = f"{correct}; {hint}" if alone is not None and alone is at_fault else correct
-    return InputError(why, where=where, hint=hint)
+        hint = f"give its bytes as the launch's third number, as in {third}"
+        return InputError(why, where=where, hint=hint)
+    forms = _forms(outcome.why, wanted)
+    hint = f"correct the code, or the problem {'or launch ' if disagree else ''}in {forms}"
+    alone = next((target for target in wanted if launchless(target)), None)
+    if alone is not None and (disagree or alone is at_fault):
+        say = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
+        hint = say if disagree else f"{hint}; {say}"
+    return InputError(f"the sides do not agree: {why}" if disagree else why, where=where, hint=hint)
+
+
+def _forms(why: str, wanted: Sequence[Wanted]) -> str:
+    """The draft of the kernel whose problem was tried: its launch is not named, unless both have one name."""
+    launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", why)}
+    owners = [target for target in wanted if target.own.half.kernel.name not in launched] or wanted
+    return " or ".join(str(target.form) for target in owners if store.exists(target.form))

@@ -92,9 +92,8 @@ def write(kernel: Own, new: bytes) -> None:
     try:
         now, mode = kernel.path.read_bytes(), kernel.path.stat().st_mode
     except OSError as error:
-        raise InputError(
-            f"cannot read: {error.strerror}", where=str(kernel.path), hint="check the path"
-        ) from error
+        what = f"cannot read: {error.strerror}"
+        raise InputError(what, where=str(kernel.path), hint="check the path") from error
     if now != kernel.data:
         raise InputError("changed since it was read", where=str(kernel.path), hint="run the command again")
     store.write_bytes(kernel.path, new)

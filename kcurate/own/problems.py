@@ -6,7 +6,6 @@ Not covered: drafting, checking and admission (`kcurate.draft`), recording a pro
 from __future__ import annotations
 
 import contextlib
-import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,13 @@ from kcurate.draft.for_pairs.other_kernel import FORM_NAME, launches_of, shown_l
 from kcurate.draft.host import host_files
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
-from kcurate.draft.trying.completed_files import check
+from kcurate.draft.trying.completed_files import RefusedError, check
+from kcurate.draft.trying.draft_choice import Settled
 from kcurate.errors import InputError, KcurateError, OptionError
-from kcurate.judge.workers.compiling import FAILED
+from kcurate.judge.workers.own_lines import first_error
 from kcurate.own import launches
 from kcurate.own.kernels import Own, compile_error, missing_include
-from kcurate.records import Kernel, Outcome
+from kcurate.records import Kernel, Outcome, Verdict
 from kcurate.suites.problems import PROBLEM_NAME, own_problem
 
 # Asks a person: the question and the value so far; returns the answer (empty: keep the value).
@@ -36,15 +36,22 @@ Ask = Callable[[str, str], str]
 DRAFTED_NAME = "drafted.json"
 # Counted for a kernel without a launch, so that any draft with a plan is completed first.
 LAUNCHLESS_PLACES = 1000
-_NOT_COMPILED = re.compile(rf"{Outcome.COMPILE_ERROR}: {FAILED['error']}:(?: line (\d+):)? (.+)")
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """Why a draft is not admitted; `verdict`: of the judge that refused it."""
+
+    why: str = "it was refused"
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)
 class _State:
-    """Whether a kernel needs a new draft; `why` the one on file was refused (None: it was not)."""
+    """Whether a kernel needs a new draft; `refused`: why the one on file was (None: it was not)."""
 
     needs_draft: bool
-    why: str | None = None
+    refused: _Refusal | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,11 @@ class Wanted:
     def kernel(self) -> Kernel:
         """Its record `kernel.json`, which also has the launch of the option."""
         return store.read_json(self.own.half.folder / "kernel.json", Kernel)
+
+    @property
+    def has_launch_of_its_own(self) -> bool:
+        """Whether its record has a launch that its file does not say: given or guessed."""
+        return self.kernel.launch_sites != self.own.half.kernel.launch_sites
 
     @property
     def place(self) -> str:
@@ -110,7 +122,7 @@ class Wanted:
     def remember(self) -> None:
         """Keep what its draft, as it is now, was made for."""
         if store.exists(self.form):
-            guessed = not self.launch and self.kernel.launch_sites != self.own.half.kernel.launch_sites
+            guessed = not self.launch and self.has_launch_of_its_own
             form = store.content_id(own_files.read(self.form))
             self._keep(_Drafted(form, self.code_id, self.launch, guessed=guessed))
 
@@ -139,48 +151,59 @@ def find_problem(
             place.
     """
     states = [(target, _state(target, workspace, note)) for target in map(_as_before, wanted)]
-    refusals = {target.form: state.why for target, state in states if state.why is not None}
+    refusals = {target.form: state.refused for target, state in states if state.refused is not None}
     refusals |= _draft([target for target, state in states if state.needs_draft], workspace, note)
     for asked, (target, state) in zip(wanted, states, strict=True):
         if asked.launch is None and (target.launch or not state.needs_draft) and (line := _remembered(asked)):
             note(line)
     if ask is not None:
-        _ask_launches(
-            [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
-        )
+        unlaunched = [target for target in wanted if launchless(target) and not target.known]
+        _ask_launches(unlaunched, workspace, ask, note)
         if not any(target.known for target in wanted):
             target = min(wanted, key=_open_places)
-            refusals |= {target.form: _ask_fields(target, workspace, ask, note)}
-    if any(target.known for target in wanted):
-        return
-    first = min(wanted, key=_open_places)
-    if not _open_places(first):
-        first.forget_launch()
-    if launchless(first):
-        error = InputError(
-            f"nothing launches {first.kernel.name}",
-            where=str(first.own.path),
-            hint=f"say how with {first.option} {launches.FORM}; or add a host function that launches it; "
-            f"or run your program once: kcurate capture -w {workspace} -- ./program",
-        )
-        raise missing_include(first.own, error) or error
-    faults = toml_reader.read(first.form).faults
+            if (refusal := _ask_fields(target, workspace, ask, note)) is not None:
+                refusals[target.form] = refusal
+    if not any(target.known for target in wanted):
+        first = min(wanted, key=_open_places)
+        if not _open_places(first):
+            first.forget_launch()
+        if launchless(first):
+            raise _unlaunched(first, workspace)
+        raise _unadmitted(first, refusals.get(first.form, _Refusal()), command, note)
+
+
+def _unlaunched(target: Wanted, workspace: Path) -> InputError:
+    error = InputError(
+        f"nothing launches {target.kernel.name}",
+        where=str(target.own.path),
+        hint=f"say how with {target.option} {launches.FORM}; or add a host function that launches it; "
+        f"or run your program once: kcurate capture -w {workspace} -- ./program",
+    )
+    return missing_include(target.own, error) or error
+
+
+def _unadmitted(target: Wanted, refusal: _Refusal, command: str, note: Note) -> InputError:
+    """What is wrong with a draft on file; `note` receives each open place."""
+    faults = toml_reader.read(target.form).faults
     for fault in faults:
         note(str(fault))
     again = f"or delete it to have it drafted again; then: {command}"
     if faults:
-        what = f"no problem yet for {first.own.name}: {len(faults)} places are open"
-        raise InputError(what, where=str(first.form), hint=f"complete the file, {again}")
-    why = refusals.get(first.form, "it was refused")
-    if not_compiled := _NOT_COMPILED.fullmatch(why):
-        at, words = not_compiled.groups()
-        place = f"kernel.cu:{at}: " if at else ""
-        error = compile_error(first.own, f"{place}error: {words}", "correct it there")
-        error.where = f"{first.place.partition(',')[0]}, {error.where}"
-        raise error
-    raise InputError(
-        f"no problem yet: {why}", where=first.place, hint=f"correct the code, or {first.form}, {again}"
-    )
+        what = f"no problem yet for {target.own.name}: {len(faults)} places are open"
+        return InputError(what, where=str(target.form), hint=f"complete the file, {again}")
+    verdict = refusal.verdict
+    compiles = verdict is None or verdict.outcome is not Outcome.COMPILE_ERROR
+    if verdict and not compiles and first_error(verdict.log or "", target.own.half.code) is not None:
+        return not_compiled(target, verdict)
+    hint = f"correct the code, or {target.form}, {again}"
+    return InputError(f"no problem yet: {refusal.why}", where=target.place, hint=hint)
+
+
+def not_compiled(target: Wanted, verdict: Verdict) -> InputError:
+    """The compiler's first message about a kernel's code, at its side and line."""
+    error = compile_error(target.own, verdict.log or verdict.detail, "correct it there")
+    error.where = f"{target.place.partition(',')[0]}, {error.where}"
+    return error
 
 
 def _open_places(target: Wanted) -> int:
@@ -214,66 +237,61 @@ def _state(target: Wanted, workspace: Path, note: Note) -> _State:
     elif drafted is not None and drafted.launch is None and drafted.kernel != target.code_id:
         _write_guessed_launch(target, workspace, note)
         return _State(needs_draft=True)
-    edited = (
-        store.exists(record)
-        and store.exists(target.form)
-        and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
-    )
+    written = store.exists(record) and store.exists(target.form)
+    edited = written and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
     if not edited and (target.known or _take_over_problem(target.own, workspace)):
         return _State(needs_draft=False)
     if not store.exists(target.form) or launchless(target):
         _write_guessed_launch(target, workspace, note)
         if not store.exists(target.form) or target.kernel.launch_sites:
             return _State(needs_draft=True)
+    refusal = _refused(target, workspace)
+    return _State(refusal is not None and _recorded_since(target, workspace), refusal)
+
+
+def _refused(target: Wanted, workspace: Path) -> _Refusal | None:
+    """Why a draft on file is not admitted; None: it is, and is the kernel's problem now."""
     try:
         check((target.form,), workspace)
+    except RefusedError as error:
+        return _Refusal(error.what, error.verdict)
     except InputError as error:
-        return _State(_recorded_since(target, workspace), error.what)
-    return _State(needs_draft=False)
+        return _Refusal(error.what)
+    return None
 
 
 def _recorded_since(target: Wanted, workspace: Path) -> bool:
     """Whether a captured program launched the kernel after its draft was written."""
     drafted_ns = target.form.stat().st_mtime_ns
-    records = Workspace(workspace).captures.glob("*/*.json")
-    newer = any(path.stat().st_mtime_ns > drafted_ns for path in records)
-    return (
-        newer and Captures(Workspace(workspace), silent).of(target.kernel, target.own.half.code) is not None
-    )
+    place = Workspace(workspace)
+    if not any(path.stat().st_mtime_ns > drafted_ns for path in place.captures.glob("*/*.json")):
+        return False
+    return Captures(place, silent).of(target.kernel, target.own.half.code) is not None
 
 
-def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, str]:
+def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, _Refusal]:
     """Draft these kernels anew; returns why each that is not admitted is not, by its draft's file."""
-    if not wanted:
-        return {}
-    lines: dict[str, str] = {}
-
-    def noted(line: str) -> None:
-        kernel, _, rest = line.partition(": ")
-        lines[kernel] = rest
-        note(line)
-
+    settled: dict[str, Settled] = {}
     for target in wanted:
         if target.drafted is not None:
             store.remove(target.form)
         elif store.exists(target.form):
             target.form.replace(_before(target))
     # `kernel.json` has a launch that the source file does not: given or guessed, so no host code is searched.
-    without_host = [
-        target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites
-    ]
+    without_host = [target for target in wanted if target.has_launch_of_its_own]
     for some in (without_host, [target for target in wanted if target not in without_host]):
         folders = tuple(str(target.own.half.folder) for target in some)
         trees = () if some is without_host else tuple({target.own.path.parent for target in some})
         try:
             if some:
-                draft(DraftConfig(workspace, folders, trees), note=noted)
+                draft(DraftConfig(workspace, folders, trees), note=note, each=settled.__setitem__)
         except InputError:  # nothing launches one of them, as its file says
             if not all(store.exists(target.form) for target in some):
                 raise
     for target in wanted:
         target.remember()
-    return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
+    left = {target.form: settled.get(target.own.half.kernel.id) for target in wanted if not target.known}
+    return {form: _Refusal(each.line, each.verdict) if each else _Refusal("") for form, each in left.items()}
 
 
 def _before(target: Wanted) -> Path:
@@ -298,10 +316,8 @@ def _remembered(target: Wanted) -> str | None:
     if target.launch is not None or problem is None or not store.exists(place) or launchless(target):
         return None
     how = " then ".join(f"<<<{shown_launch(launch)}>>>" for launch in launches_of(problem.side.plan))
-    other_code = place == target.form and toml_reader.read(place).code_id not in (
-        None,
-        store.content_id(target.own.half.code),
-    )
+    same_code = (None, store.content_id(target.own.half.code))
+    other_code = place == target.form and toml_reader.read(place).code_id not in same_code
     stays = "; it stays though the code has changed, delete it to have it drafted again" if other_code else ""
     return f"{target.own.name}: launched as {how}, as {place} says{stays} (else: {target.option} LAUNCH)"
 
@@ -345,14 +361,10 @@ def _write_guessed_launch(target: Wanted, workspace: Path, note: Note) -> None:
     """Write a launch guessed from the code into the kernel's record, if no host code or capture has one."""
     kernel, place = target.kernel, Workspace(workspace)
     hosts = host_files.hosts(kernel, host_files.roots((target.own.path.parent,), place))
-    launched = any(
-        launch.kernel.decode("latin-1") == kernel.name for unit in hosts for launch in unit.launches
-    )
-    if (
-        kernel.launch_sites
-        or launched
-        or Captures(place, silent).of(kernel, target.own.half.code) is not None
-    ):
+    launched = {launch.kernel.decode("latin-1") for unit in hosts for launch in unit.launches}
+    if kernel.launch_sites or kernel.name in launched:
+        return
+    if Captures(place, silent).of(kernel, target.own.half.code) is not None:
         return
     launches.refuse_open_template(target.own, target.option)
     if (record := launches.guessed(target.own, target.option, note)) is not None:
@@ -372,10 +384,10 @@ def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Not
     _draft(answered, workspace, note)
 
 
-def _ask_fields(target: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
+def _ask_fields(target: Wanted, workspace: Path, ask: Ask, note: Note) -> _Refusal | None:
     """Ask for each open place of a draft; each answer is written before the next question.
 
-    Returns why the problem is not admitted even then (empty: it is).
+    Returns why the problem is not admitted even then; None: it is.
     """
     unanswered: set[int] = set()
     while fields := [field for field in open_fields(_text(target)) if field.line not in unanswered]:
@@ -387,11 +399,7 @@ def _ask_fields(target: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
             note(f"not a value: {answer}")
         else:
             unanswered.add(fields[0].line)
-    try:
-        check((target.form,), workspace)
-    except InputError as error:
-        return error.what
-    return ""
+    return _refused(target, workspace)
 
 
 def _text(target: Wanted) -> str:

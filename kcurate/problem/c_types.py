@@ -82,20 +82,11 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
     text = type_text
     for _ in range(MAX_DEPTH):
         if text.endswith("]"):
-            base, *sizes = re.split(r"\s*\[", text.replace("]", ""))
-            item, extents = element(base, names, code), [_array_extent(size, names) for size in sizes]
-            lanes = math.prod(extent or 0 for extent in extents)
-            return Element(item.dtype, item.lanes * lanes) if item is not None and lanes else None
-        text = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())
-        words = text.split()
-        if "signed" in words and text != "signed char":
-            text = " ".join(word for word in words if word != "signed") or "int"
-        if "unsigned" in words and words[0] != "unsigned":
-            text = " ".join(["unsigned", *(word for word in words if word != "unsigned")])
+            return _array(text, names, code)
+        text = _in_order(text)
         if text in DTYPES:
             return Element(DTYPES[text])
-        vector = _VECTOR.fullmatch(text)
-        if vector:
+        if vector := _VECTOR.fullmatch(text):
             return Element(DTYPES[vector[1]], int(vector[2]))
         if text in _PACKED:
             return Element(*_PACKED[text])
@@ -110,14 +101,32 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
     return element(underlying, names) if underlying is not None else _uniform_struct(text, names, code)
 
 
+def _in_order(type_text: str) -> str:
+    """A type without stars and qualifiers, `unsigned` as its first word and `signed` left out."""
+    text = " ".join(_DROPPED.sub(" ", type_text.replace("*", " ")).split())
+    words = text.split()
+    if "signed" in words and text != "signed char":
+        text = " ".join(word for word in words if word != "signed") or "int"
+    if "unsigned" in words and words[0] != "unsigned":
+        text = " ".join(["unsigned", *(word for word in words if word != "unsigned")])
+    return text
+
+
+def _array(type_text: str, names: Mapping[str, str], code: str) -> Element | None:
+    """`float[4][4]` as lanes of its items."""
+    base, *sizes = re.split(r"\s*\[", type_text.replace("]", ""))
+    item = element(base, names, code)
+    lanes = math.prod(_array_extent(size, names) or 0 for size in sizes)
+    return Element(item.dtype, item.lanes * lanes) if item is not None and lanes else None
+
+
 def _uniform_struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     """A struct whose members, nested ones included, all have one built-in type, as lanes of that type."""
     others = {other_name: type_text for other_name, type_text in names.items() if other_name != name}
     lanes, dtype = 0, None
     for member in members(name, names, code) or ():
-        definition = (
-            element(member.type, others, code) if "*" not in member.type and "&" not in member.type else None
-        )
+        by_value = not {"*", "&"} & {*member.type}
+        definition = element(member.type, others, code) if by_value else None
         if definition is None or dtype not in (None, definition.dtype):
             return None
         dtype, lanes = definition.dtype, lanes + definition.lanes * member.count
@@ -259,17 +268,7 @@ def _layout(
     inside = members(type_text, names, code)
     if inside is None:
         whole = element(type_text, names, code)
-        if whole is None:
-            return None
-        width = numpy_dtype(whole.dtype).itemsize
-        lanes = _LANES if whole.lanes <= len(_LANES) else [str(lane) for lane in range(whole.lanes)]
-        paths = [path] if whole.lanes == 1 else [_joined(path, lane) for lane in lanes[: whole.lanes]]
-        parts = [
-            PlacedMember(part_path, StructField(_field_name(part_path), whole.dtype), i * width)
-            for i, part_path in enumerate(paths)
-        ]
-        size = width * whole.lanes
-        return parts, size, min(16, size) if whole.lanes in (2, 4) else width
+        return _lanes(whole, path) if whole is not None else None
     placed: list[PlacedMember] = []
     size, alignment = 0, 1
     for member in inside:
@@ -285,6 +284,17 @@ def _layout(
             placed += [replace(inner, at=size + inner.at) for inner in part[0]]
             size, alignment = size + part[1], max(alignment, part[2])
     return placed, max(1, -(-size // alignment) * alignment), alignment
+
+
+def _lanes(whole: Element, path: str) -> tuple[list[PlacedMember], int, int]:
+    """The numbers of a built-in type or vector, then its size and alignment in bytes."""
+    width = numpy_dtype(whole.dtype).itemsize
+    names = _LANES if whole.lanes <= len(_LANES) else [str(lane) for lane in range(whole.lanes)]
+    paths = [path] if whole.lanes == 1 else [_joined(path, name) for name in names[: whole.lanes]]
+    fields = (StructField(_field_name(each), whole.dtype) for each in paths)
+    parts = [PlacedMember(*each, at * width) for at, each in enumerate(zip(paths, fields, strict=True))]
+    size = width * whole.lanes
+    return parts, size, min(16, size) if whole.lanes in (2, 4) else width
 
 
 def _without_typedefs(type_text: str, names: Mapping[str, str]) -> str:

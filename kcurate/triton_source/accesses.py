@@ -7,9 +7,10 @@ of indices.
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Literal
+
+from kcurate.core.grouping import grouped
 
 Access = Literal["load", "store", "atomic"]
 _KINDS: Mapping[str, Access] = {"load": "load", "store": "store"}
@@ -22,17 +23,12 @@ def accesses(
     node: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef] | None = None, depth: int = 0
 ) -> Iterator[tuple[str, Access]]:
     """The accesses in program order, each with the parameter from which its address is computed."""
-    values: defaultdict[str, list[ast.expr]] = defaultdict(list)
-    for statement in ast.walk(node):
-        if isinstance(statement, ast.Assign):
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    values[target.id].append(statement.value)
+    assigned = [statement for statement in ast.walk(node) if isinstance(statement, ast.Assign)]
+    targets = ((target, statement.value) for statement in assigned for target in statement.targets)
+    values = grouped((target.id, value) for target, value in targets if isinstance(target, ast.Name))
     names = {arg.arg for arg in node.args.args}
     calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
-    for call in sorted(
-        calls, key=lambda call_node: (call_node.end_lineno or 0, call_node.end_col_offset or 0)
-    ):
+    for call in sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)):
         function_name = _name(call)
         values_in = [*call.args, *(word.value for word in call.keywords)]
         callee = (functions or {}).get(function_name) if isinstance(call.func, ast.Name) else None

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from kcurate.core.grouping import grouped
 from kcurate.errors import ProblemError
 from kcurate.triton_source.allowed import MEMBERS
 from kcurate.triton_source.module_text import parsed, parts_of
@@ -60,10 +61,8 @@ class Tree:
     """The Python files of a tree; `read` returns the text of a path, or None."""
 
     def __init__(self, paths: Sequence[str], read: Callable[[str], str | None]) -> None:
-        self._by_name: dict[str, list[str]] = {}
-        for path in paths:
-            parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
-            self._by_name.setdefault(parts[-1], []).append(path)
+        short = ((path.removesuffix(".py").removesuffix("/__init__"), path) for path in paths)
+        self._by_name = grouped((name.rpartition("/")[2], path) for name, path in short)
         self._read = read
         self._files: dict[str, File | None] = {}
 
@@ -80,11 +79,8 @@ class Tree:
     def module(self, name: str, importer: str) -> File | None:
         """The file of a dotted module name; if several fit, the one nearest to the importing file."""
         ending = name.replace(".", "/")
-        fits = [
-            path
-            for path in self._by_name.get(name.rpartition(".")[2], ())
-            if f"/{path}".endswith((f"/{ending}.py", f"/{ending}/__init__.py"))
-        ]
+        files = f"/{ending}.py", f"/{ending}/__init__.py"
+        fits = [path for path in self._by_name[name.rpartition(".")[2]] if f"/{path}".endswith(files)]
         nearest = max(fits, key=lambda path: (_shared(path, importer), -len(path)), default=None)
         return None if nearest is None else self.file(nearest)
 

@@ -107,9 +107,8 @@ class DeviceArrays:
     def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
         """Fill a range with noise."""
         if size_bytes > 0:
-            self._run(
-                "kc_noise", self._blocks(size_bytes), self._noise_range(memory, offset, size_bytes, salt)
-            )
+            noised = self._noise_range(memory, offset, size_bytes, salt)
+            self._run("kc_noise", self._blocks(size_bytes), noised)
 
     def changed(self, ranges: Sequence[Held]) -> list[bool]:
         """For each range, whether its contents changed; waits for all of them."""
@@ -126,12 +125,8 @@ class DeviceArrays:
                 values = [(begin, 8), (held_range.what.address, 8), (held_range.size_bytes, 8), slot]
                 self._run("kc_differs", self._blocks(held_range.size_bytes), values)
             elif held_range.size_bytes > 0:
-                values = [
-                    *self._noise_range(
-                        held_range.memory, held_range.offset, held_range.size_bytes, held_range.what
-                    ),
-                    slot,
-                ]
+                place = held_range.memory, held_range.offset, held_range.size_bytes
+                values = [*self._noise_range(*place, held_range.what), slot]
                 self._run("kc_noise_changed", self._blocks(held_range.size_bytes), values)
         counts = self.device.read(self._tallies, 0, 8 * len(ranges)).view(np.uint64)
         return [bool(count) for count in counts]
@@ -237,9 +232,8 @@ class DeviceArrays:
         if narrower is not None:
             least = self._range(region)
             kinds = [(FLOAT_KINDS[region.dtype], 4), (FLOAT_KINDS[narrower], 4), (least, 8)]
-            self._run(
-                "kc_narrow", self._blocks(8 * region.count), [*_elements(region), *kinds, _layout(region)]
-            )
+            values = [*_elements(region), *kinds, _layout(region)]
+            self._run("kc_narrow", self._blocks(8 * region.count), values)
 
     def hole(self, region: Region, start: int, count: int) -> None:
         """Set `count` elements from `start` on to `hole_value`. Waits."""

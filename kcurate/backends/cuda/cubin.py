@@ -74,9 +74,8 @@ def _open(cubin: bytes) -> Any:
         from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
     except ImportError as error:
-        raise MissingDependencyError(
-            "pyelftools is not installed", where="cubin", hint="pip install 'kcurate[gpu]'"
-        ) from error
+        hint = "pip install 'kcurate[gpu]'"
+        raise MissingDependencyError("pyelftools is not installed", where="cubin", hint=hint) from error
     try:
         return ELFFile(io.BytesIO(cubin))
     except ELFError as error:

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, files, version
 from pathlib import Path
 from typing import Any
@@ -196,10 +196,8 @@ def host_folders(
             beside = [folder.parent / name for folder in folders for name in ("lib64", "lib")]
             return folders, tuple(folder for folder in beside if folder.is_dir())
     lacking = [header for header in headers if not any((folder / header).is_file() for folder in group)]
-    raise MissingDependencyError(
-        f"no {' and '.join(lacking)} for compiling against CUDA",
-        hint="pip install 'kcurate[gpu]', or set CUDA_HOME to a CUDA toolkit that has them",
-    )
+    hint = "pip install 'kcurate[gpu]', or set CUDA_HOME to a CUDA toolkit that has them"
+    raise MissingDependencyError(f"no {' and '.join(lacking)} for compiling against CUDA", hint=hint)
 
 
 def compile_cubin(
@@ -241,9 +239,8 @@ def compile_cubin(
                 raise BackendError(f"nvrtcCompileProgram: {status.name}", where="nvrtc")
             return NvrtcResult(None, log or status.name)
         cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-        lowered = {
-            e: _call(nvrtc.nvrtcGetLoweredName, program, e.encode()).decode() for e in name_expressions
-        }
+        lowered_name = partial(_call, nvrtc.nvrtcGetLoweredName, program)
+        lowered = {each: lowered_name(each.encode()).decode() for each in name_expressions}
         ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
         return NvrtcResult(cubin, log, lowered, ptx.decode("utf-8", "replace"))
     finally:

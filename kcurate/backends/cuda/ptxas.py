@@ -92,17 +92,10 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
 
 def completed(assembled: Compiled, from_triton: Compiled) -> Compiled:
     """An assembled cubin, completed with Triton's names, shared memory and version."""
+    dynamic = from_triton.dynamic_shared
     resources = tuple(
-        replace(
-            kernel,
-            shared_bytes=(kernel.shared_bytes or 0) + from_triton.dynamic_shared.get(kernel.kernel, 0),
-        )
+        replace(kernel, shared_bytes=(kernel.shared_bytes or 0) + dynamic.get(kernel.kernel, 0))
         for kernel in assembled.resources
     )
-    return replace(
-        assembled,
-        lowered=from_triton.lowered,
-        resources=resources,
-        compiler=f"{from_triton.compiler} {assembled.compiler}",
-        dynamic_shared=from_triton.dynamic_shared,
-    )
+    compiler, lowered = f"{from_triton.compiler} {assembled.compiler}", from_triton.lowered
+    return replace(assembled, lowered=lowered, resources=resources, compiler=compiler, dynamic_shared=dynamic)

@@ -105,9 +105,8 @@ def _without_bodies(text: str) -> str:
 def _fences_alone(body: str) -> bool:
     """Whether a kernel has fences towards other blocks (`membar`, `fence.sc`), but communicates with none."""
     opcodes = [step.opcode for step in _steps(body)]
-    fences = any(
-        opcode.startswith(("membar.gl", "membar.sys", "fence.sc", "fence.acq_rel")) for opcode in opcodes
-    )
+    kinds = "membar.gl", "membar.sys", "fence.sc", "fence.acq_rel"
+    fences = any(opcode.startswith(kinds) for opcode in opcodes)
     return fences and not any(_COMMUNICATES.match(opcode) for opcode in opcodes)
 
 

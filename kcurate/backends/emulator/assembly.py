@@ -171,11 +171,9 @@ class _Writer:
             text = self._instruction(statement)
         except _UntranslatedError:
             text = _unsupported(statement.opcode)
-        return (
-            f"if ({self._source(statement.guard, 'pred', statement.scope)}) {{ {text}; }}"
-            if statement.guard
-            else f"{text};"
-        )
+        if not statement.guard:
+            return f"{text};"
+        return f"if ({self._source(statement.guard, 'pred', statement.scope)}) {{ {text}; }}"
 
     def _instruction(self, inst: Instruction) -> str:
         if inst.name == "bra":
@@ -206,10 +204,9 @@ class _Writer:
                 space = meaning.chosen.get(operand.type, operand.type)
                 values[operand.name] = self._address(text, space, inst.scope)
             else:
-                elements = [self._element(part, dtype, inst.scope) for part in text[1:-1].split(",")]
-                values[operand.name] = ", ".join(
-                    f"&{part}" if operand.name == "d" else part for part in elements
-                )
+                elements = (self._element(part, dtype, inst.scope) for part in text[1:-1].split(","))
+                sign = "&" if operand.name == "d" else ""
+                values[operand.name] = ", ".join(f"{sign}{element}" for element in elements)
         run = _fill(meaning.form.run, values, meaning.chosen)
         if not target or f"${'p' if kind == 'pred' else 'd'}" in meaning.form.run:
             return run

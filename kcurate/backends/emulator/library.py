@@ -198,15 +198,9 @@ def _open(binary: bytes) -> ctypes.CDLL:
     calls.kcu_static_shared_bytes.restype = ctypes.c_ulong
     calls.kcu_schedule.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
     calls.kcu_launch.argtypes = (
-        ctypes.c_uint,
-        ctypes.POINTER(ctypes.c_uint),
-        ctypes.c_ulong,
-        ctypes.c_int,
-        ctypes.POINTER(ctypes.c_void_p),
-        ctypes.c_double,
-        ctypes.POINTER(ctypes.c_ulong),
-        ctypes.c_uint,
-    )
+        ctypes.c_uint, ctypes.POINTER(ctypes.c_uint), ctypes.c_ulong, ctypes.c_int,
+        ctypes.POINTER(ctypes.c_void_p), ctypes.c_double, ctypes.POINTER(ctypes.c_ulong), ctypes.c_uint,
+    )  # fmt: skip
     if calls.kcu_open():
         raise BackendError("out of memory in the emulator", where="emulator")
     return calls

@@ -103,14 +103,13 @@ class Memories:
         """Describe a faulting address relative to an adjacent allocation; None if there is none."""
         for memory, base, total in self._mapped.values():
             if base <= address < base + total:
+                allocation = f"an allocation of {memory.size_bytes} bytes"
                 if address < memory.address:
-                    return (
-                        f"{memory.address - address} bytes before an allocation of {memory.size_bytes} bytes"
-                    )
+                    return f"{memory.address - address} bytes before {allocation}"
                 past = address - memory.address - memory.size_bytes
                 if past < 0:
                     return "in or beside an input, which it may not change, even for a while"
-                return f"{past} bytes past the end of an allocation of {memory.size_bytes} bytes"
+                return f"{past} bytes past the end of {allocation}"
         return None
 
 
@@ -121,10 +120,8 @@ def view(memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
         BackendError: the range exceeds the allocation.
     """
     if offset_bytes < 0 or size_bytes < 0 or offset_bytes + size_bytes > memory.size_bytes:
-        raise BackendError(
-            f"{offset_bytes} + {size_bytes} bytes exceed an allocation of {memory.size_bytes}",
-            where="emulator",
-        )
+        what = f"{offset_bytes} + {size_bytes} bytes exceed an allocation of {memory.size_bytes}"
+        raise BackendError(what, where="emulator")
     if not size_bytes:
         return np.empty(0, np.uint8)
     raw = (ctypes.c_uint8 * size_bytes).from_address(memory.address + offset_bytes)

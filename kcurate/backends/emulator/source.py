@@ -211,11 +211,8 @@ def declared(preprocessed: str) -> frozenset[str]:
 def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
     """The `names` that a compiler message reports as redefined with the same signature."""
     lines = log.splitlines()
-    reported = " ".join(
-        f"{line} {following}"
-        for line, following in zip(lines, [*lines[1:], ""], strict=True)
-        if "error" in line and "conflict" in line
-    )
+    pairs = zip(lines, [*lines[1:], ""], strict=True)
+    reported = " ".join(" ".join(pair) for pair in pairs if "error" in pair[0] and "conflict" in pair[0])
     return frozenset(names) & frozenset(re.findall(r"\w+", reported))
 
 
@@ -236,9 +233,8 @@ def _cluster(code: str, kernel: EntryPoint) -> str:
         Unsupported: the sizes come from a macro, or may depend on template arguments.
     """
     if _HIDDEN_CLUSTER.search(code):
-        raise Unsupported(
-            f"{SOURCE_NAME}: error: a macro, or __block_size__, that gives the size of clusters"
-        )
+        what = "a macro, or __block_size__, that gives the size of clusters"
+        raise Unsupported(f"{SOURCE_NAME}: error: {what}")
     name = re.escape(kernel.name.rpartition("::")[2])
     dims = re.search(rf"\b__cluster_dims__\s*\(([^()]*)\)(?:[^;{{}}()]|\([^;{{}}()]*\))*?\b{name}\s*\(", code)
     sizes = [size.strip() for size in dims[1].split(",")] if dims else ["0", "0", "0"]

@@ -39,9 +39,8 @@ def encode(shape: BoundTensorMap, address: int) -> bytes:
         raise KernelFault("launch_error", error.what) from None
     kind = _TYPES.get(shape.dtype, _BYTES)
     if shape.interleave != "none":
-        raise KernelFault(
-            "unsupported", f"the emulator has no tensor maps with interleave {shape.interleave}"
-        )
+        what = f"the emulator has no tensor maps with interleave {shape.interleave}"
+        raise KernelFault("unsupported", what)
     if shape.fill == "nan" and kind not in _FLOATS:
         raise KernelFault("launch_error", f"the driver has no tensor map of {shape.dtype} with fill nan")
     if address % 16:

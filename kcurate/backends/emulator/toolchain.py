@@ -58,11 +58,7 @@ DEVICE = (
     "-fmax-errors=20",
     "-fdiagnostics-color=never",
 )
-SANITIZE = (
-    "-fsanitize=bounds",
-    "-fsanitize-undefined-trap-on-error",
-    "-ftrivial-auto-var-init=pattern",
-)
+SANITIZE = ("-fsanitize=bounds", "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern")
 # Call the runtime (`runtime/counting.h`) in each basic block and at each memory access. Loops are neither
 # unrolled nor vectorised, so that equal work has equal counts on both sides.
 COUNTING = (
@@ -130,8 +126,7 @@ def find() -> Toolchain:
             options = ("-fno-sanitize=undefined", *_machine_options())
             return Toolchain((zig, "c++"), f"{version} (ziglang wheel)", options, (zig, "ld.lld"))
     raise MissingDependencyError(
-        "no C++ compiler for the emulator",
-        hint="apt-get install g++, or pip install 'kcurate[emulator]'",
+        "no C++ compiler for the emulator", hint="apt-get install g++, or pip install 'kcurate[emulator]'"
     )
 
 
@@ -192,9 +187,8 @@ def runtime_object() -> bytes:
         options = ("-std=gnu++17", "-O2", *COMMON, *tools.machine, "-c", str(RUNTIME / "runtime.cpp"))
         done = run([*tools.command, *options, "-o", str(output)], Path(name))
         if done.returncode:
-            raise BackendError(
-                f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
-            )
+            what = f"the emulator's runtime does not compile: {done.stderr[-2000:]}"
+            raise BackendError(what, where="emulator")
         data = output.read_bytes()
     compile_cache.keep(cached, data)
     return data

@@ -53,10 +53,8 @@ def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
     names = np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))
     functions = []
     for function in Tree(parsed.text, parsed.tree.root_node).functions():
-        first, end = (
-            bisect_left(starts, function.node.start_byte),
-            bisect_left(starts, function.node.end_byte),
-        )
+        span = function.node.start_byte, function.node.end_byte
+        first, end = (bisect_left(starts, at) for at in span)
         if end - first >= MIN_TOKENS:
             functions.append(
                 (function.name.decode(), end - first, _runs(numbers[first:end], names[first:end]))

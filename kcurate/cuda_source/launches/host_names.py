@@ -23,6 +23,11 @@ WORDS = frozenset(
     b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
     b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
 )
+# What gives a name a value, and what makes it a type.
+_CONSTANT_OF = (
+    rb"\b(?:const|constexpr)\b[\w:<>\s]{0,120}?\b%b\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]"
+)
+_ALIAS_OF = rb"\busing\s+%b\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b%b\s*;"
 # Whole words, without trying again with a part of each.
 _VALUED = re.compile(rb"(\w(?<!\w\w)\w*+)\s*+[=({;]")
 MAX_DEPTH = 6
@@ -47,16 +52,8 @@ def with_locals(argument: bytes, text: bytes) -> bytes:
             if name in WORDS or (name not in _defined(text) and name != b"scalar_t") or name not in text:
                 continue
             word = re.escape(name)
-            values = re.findall(
-                rb"\b(?:const|constexpr)\b[\w:<>\s]{0,120}?\b"
-                + word
-                + rb"\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]",
-                text,
-            )
-            types = re.findall(
-                rb"\busing\s+" + word + rb"\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b" + word + rb"\s*;",
-                text,
-            )
+            values = re.findall(_CONSTANT_OF % word, text)
+            types = re.findall(_ALIAS_OF % (word, word), text)
             if types:
                 value = b" ".join((types[-1][0] or types[-1][1]).split())
             elif values:

@@ -50,11 +50,8 @@ def runtime_launches(text: bytes, before: bytes = b"") -> Iterator[LaunchText]:
         body = before + text[: match.start()]
         if match[2] and len(arguments_given) >= 2:
             configuration = _configured(plain(arguments_given[0]), body)
-            arguments = (
-                _array(arguments_given[2], body)
-                if match[2] == b"ExC" and len(arguments_given) > 2
-                else arguments_given[2:]
-            )
+            packed = match[2] == b"ExC" and len(arguments_given) > 2
+            arguments = _array(arguments_given[2], body) if packed else arguments_given[2:]
             kernel = arguments_given[1]
         elif not match[2] and len(arguments_given) >= 4:
             configuration = (arguments_given[1], arguments_given[2], *arguments_given[4:6])

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.launches.host_names import (
     MAX_DEPTH,
     WORDS,
@@ -105,11 +106,9 @@ class Instantiations:
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
         """The unit's functions by name."""
-        functions: dict[bytes, list[Item]] = defaultdict(list)
-        for item in self.functions:
-            for name in item.names if item.kind == "function" else ():
-                functions[name].append(item)
-        return functions
+        return grouped(
+            (name, item) for item in self.functions if item.kind == "function" for name in item.names
+        )
 
     def of(self, kernel: Item) -> tuple[str, ...]:
         """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found.
@@ -295,13 +294,10 @@ class Instantiations:
                     place = self._place(start, within) if within else self._place(start + at)
                     if within:
                         place = _Place(self._place(start).text + within[:at], place.around)
-                    full = (
-                        self._completed(function, template_args, arguments, place)
-                        if deduce
-                        else template_args
-                    )
-                    if full:
-                        yield from self._resolved(full, place, depth + 1)
+                    if deduce:
+                        template_args = self._completed(function, template_args, arguments, place)
+                    if template_args:
+                        yield from self._resolved(template_args, place, depth + 1)
 
     def _head(self, item: Item) -> bytes:
         if item.kind == "type":
@@ -335,8 +331,3 @@ def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
     """The template argument lists that follow a name."""
     for _, template_args, _ in calls_of(text, name, deduce=False):
         yield template_args
-
-
-def by_start(kernels: Sequence[Item], instantiations: Instantiations) -> Mapping[int, tuple[str, ...]]:
-    """The name expressions of every kernel template of a unit, by the template's start."""
-    return {kernel.start: instantiations.of(kernel) for kernel in kernels if kernel.template}

@@ -5,9 +5,9 @@ Not covered: using-directives inside a launch's scope; overloads in one namespac
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.launches.launch_sites import Launch
 from kcurate.cuda_source.parse.items import Item, Parsed, innermost
 
@@ -16,10 +16,8 @@ class Scopes:
     """A unit's kernels by name, and the functions that enclose its launches."""
 
     def __init__(self, parsed: Parsed) -> None:
-        self._kernels: Mapping[bytes, list[Item]] = defaultdict(list)
-        for item in parsed.items:
-            if item.kernel and item.names:
-                self._kernels[item.names[-1]].append(item)
+        kernels = (item for item in parsed.items if item.kernel and item.names)
+        self._kernels = grouped((item.names[-1], item) for item in kernels)
         self._functions = [item for item in parsed.items if item.kind == "function" and item.names]
         self._aliases = {name for item in parsed.items if item.kind == "using" for name in item.names}
 

@@ -19,16 +19,16 @@ from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.preprocess.macros import MARK
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing, split_arguments
-from kcurate.records import Argument
+from kcurate.records import Argument, LaunchSite
 
 _OPEN = re.compile(rb"<\s*<\s*<")
 _HEAD = re.compile(MARK.pattern + rb"([^;{}]*)")
 _CALLED = re.compile(rb"(\w+)\s*\(")
-_CLOSE = re.compile(rb">\s*>\s*>")
+_CLOSE = re.compile(rb">\s*>\s*>\s*")
 _NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
 # What such a name is made of.
 _NAMING = (string.ascii_letters + string.digits + string.whitespace + "_:").encode()
-_LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
+_LOOPS = frozenset(("for_statement", "while_statement", "do_statement"))
 _CALL = re.compile(
     rb"(cuda(?<!\wcuda)(?:Malloc(?:Managed|Async)?|Memcpy(?:Async|ToSymbol(?:Async)?)?|Memset(?:Async)?))"
     rb"\s*(?:<[^<>]*>\s*)?\("
@@ -59,6 +59,20 @@ class Launch:
     loops: tuple[str, ...]
     within: bytes = b""
 
+    def site(self, path: str, line: int) -> LaunchSite:
+        """The record of it, as written in that line."""
+        return LaunchSite(
+            path,
+            line,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self.stream,
+            self.template_args,
+            self.arguments,
+            self.loops,
+        )
+
 
 def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
     """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
@@ -66,7 +80,9 @@ def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> It
         return
     bare, tree = parsed.bare, parsed.tree
     memory = _allocations(bare), _directions(bare)
-    host = Host(bare, tree, _declared(bare))
+    # The kernels that the text declares, and what is called in their declarators (`__launch_bounds__`).
+    kernels = frozenset(name for head in _HEAD.findall(bare) for name in _CALLED.findall(head))
+    host = Host(bare, tree, kernels)
     sites = sorted([*_in_chevrons(bare), *runtime_launches(bare)], key=lambda site: site.at)
     written = [(site, b"") for site in sites]
     for at, expansion in calls:
@@ -88,8 +104,6 @@ def _in_chevrons(bare: bytes) -> Iterator[LaunchText]:
         if close is None:
             continue
         start = close.end()
-        while bare[start : start + 1].isspace():
-            start += 1
         end = closing(bare, start) if bare[start : start + 1] == b"(" else None
         kernel = _kernel_before(bare, match.start())
         if kernel is None or end is None:
@@ -98,12 +112,6 @@ def _in_chevrons(bare: bytes) -> Iterator[LaunchText]:
         yield LaunchText(
             match.start(), kernel, configuration, tuple(split_arguments(bare[start + 1 : end - 1]))
         )
-
-
-def _declared(bare: bytes) -> frozenset[bytes]:
-    """Kernels that a text declares, and identifiers called in their declarators (`__launch_bounds__`)."""
-    heads = _HEAD.findall(bare)
-    return frozenset(name for head in heads for name in _CALLED.findall(head))
 
 
 def _as_text(launch: LaunchText) -> bytes:

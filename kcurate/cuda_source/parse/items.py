@@ -49,6 +49,7 @@ GAP_BYTES = 200
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
 _USED_NAME = re.compile(rb"using\s+(?!namespace\b)[\w:\s]*?::\s*(\w+)\s*;")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
+_SEMICOLON = re.compile(rb"\s*;")
 
 
 class HostMethod(NamedTuple):
@@ -348,7 +349,8 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
         what = "include"
     elif kind in TYPES:
         names, what = _type_names(inner, text), "type"
-        end = header_end = _with_semicolon(node, text)
+        semicolon = _SEMICOLON.match(text, end)
+        end = header_end = semicolon.end() if semicolon else end
     elif kind == "type_definition":
         names, what = [*declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)], "type"
     elif kind in _USING:
@@ -379,13 +381,6 @@ def templated(node: Node) -> Node:
     return next(child for child in reversed(node.named_children) if child.type != "comment")
 
 
-def _with_semicolon(node: Node, text: bytes) -> int:
-    end = node.end_byte
-    while end < len(text) and text[end : end + 1].isspace():
-        end += 1
-    return end + 1 if text[end : end + 1] == b";" else int(node.end_byte)
-
-
 def _text(node: Node, text: bytes) -> bytes:
     return text[node.start_byte : node.end_byte] if node is not None else b""
 
@@ -407,10 +402,8 @@ def _type_names(node: Node, text: bytes) -> list[bytes]:
 
 def declared(node: Node, text: bytes) -> list[bytes]:
     """The names that the declarators of a node introduce; `S::f` introduces both `S` and `f`."""
-    names: list[bytes] = []
-    for declarator in node.children_by_field_name("declarator"):
-        names += _declarator_names(declarator, text)
-    return names
+    declarators = node.children_by_field_name("declarator")
+    return [name for declarator in declarators for name in _declarator_names(declarator, text)]
 
 
 def _declarator_names(node: Node, text: bytes) -> list[bytes]:

@@ -102,6 +102,12 @@ def _pointer_names(text: bytes) -> Mapping[bytes, bytes]:
     return {name: type_text.strip() for name, type_text in names.items()}
 
 
+def qualified_kernel(code: str, name: str) -> str:
+    """The name of a kernel of this code as a plan writes it, with its namespaces."""
+    qualified = kernel_signatures(code.encode())
+    return next((each for each in qualified if each.split("::")[-1] == name), name)
+
+
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:
     """The parameters of every `__global__` function that the code defines, by its qualified name."""
     if not _GLOBAL.search(code):

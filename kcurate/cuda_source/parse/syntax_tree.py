@@ -7,7 +7,7 @@ nothing found here is inside one. Not covered: text that the grammar rejects (`i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,15 +109,13 @@ class Tree:
                 values = tuple(child for child in arguments.named_children if child.type != "comment")
                 yield node, name, values
 
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> Sequence[Function]:
         """Functions with bodies, in order."""
-        return self._all_functions
+        return self._functions
 
     @cached_property
-    def _all_functions(self) -> tuple[Function, ...]:
-        return tuple(self._functions())
-
-    def _functions(self) -> Iterator[Function]:
+    def _functions(self) -> Sequence[Function]:
+        functions = []
         for node in self.nodes("function_definition"):
             body = node.child_by_field_name("body")
             declarator = function_declarator(node)
@@ -127,7 +125,8 @@ class Tree:
             head = self.source[node.start_byte : declarator.start_byte]
             listed = declarator.child_by_field_name("parameters").named_children
             params = [declaration for param in listed for declaration in self.declared_by(param)]
-            yield Function(self.text(name), b"__global__" in head, tuple(params), node, body)
+            functions.append(Function(self.text(name), b"__global__" in head, tuple(params), node, body))
+        return functions
 
     def declared(self, within: Node) -> tuple[Declared, ...]:
         """Everything declared inside a node (parameters are not included)."""

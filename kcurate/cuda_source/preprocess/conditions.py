@@ -90,12 +90,8 @@ def _binary(sign: bytes, a: _Value, b: _Value, skipped: bool) -> _Value:
 def _integer(token: bytes) -> _Value:
     match = _INTEGER.match(token)
     suffix = token[match.end() :] if match else b"?"
-    if (
-        match is None
-        or match.lastgroup is None
-        or not _SUFFIX.fullmatch(suffix)
-        or len(token) > MAX_LITERAL_BYTES
-    ):
+    fits = _SUFFIX.fullmatch(suffix) and len(token) <= MAX_LITERAL_BYTES
+    if not fits or match is None or match.lastgroup is None:
         raise UnevaluatedError(f"not an integer: {_shown(token)}")
     number = int(match[match.lastgroup].replace(b"'", b""), _BASES[match.lastgroup])
     # The standard makes a literal over 64 bits an error; g++ warns and drops the upper bits.
@@ -186,18 +182,19 @@ def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHe
     Raises:
         UnevaluatedError: it has no value, or depends on a header that is not read.
     """
-    parser = _Parser(expanded(expression, macros, has_header))
-    value = parser.expression(0, skipped=False)
-    parser.take(b"")
-    return bool(value.number)
+    return bool(_value(expanded(expression, macros, has_header)))
 
 
 def number(expression: bytes) -> int | None:
     """The value of an integer expression without names, or None."""
     try:
-        parser = _Parser(expanded(expression, {}))
-        value = parser.expression(0, skipped=False).number
-        parser.take(b"")
+        return _value(expanded(expression, {}))
     except UnevaluatedError:
         return None
-    return value
+
+
+def _value(tokens: list[bytes]) -> int:
+    parser = _Parser(tokens)
+    value = parser.expression(0, skipped=False)
+    parser.take(b"")
+    return value.number

@@ -49,18 +49,14 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
         at = match.start()
         if at < last:
             continue
+        before = code[max(last, at - GAP_BYTES) : at].rstrip()[-1:]
         if match[0] == b"{":
             first = max(0, at - GAP_BYTES, *(code.rfind(sign, max(0, at - GAP_BYTES), at) for sign in b";{}"))
             head = _BLOCK.search(code, first, at)
             blocks.append(text[head.start() : at].strip() if head else None)
         elif match[0] == b"}":
             del blocks[-1:]
-        elif None not in blocks and code[max(last, at - GAP_BYTES) : at].rstrip()[-1:] in (
-            b"",
-            b";",
-            b"{",
-            b"}",
-        ):
+        elif None not in blocks and before in (b"", b";", b"{", b"}"):
             statement = _statement(code, text, match, macros, words)
             if statement is not None:
                 last, expansion = statement

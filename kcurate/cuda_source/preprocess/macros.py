@@ -8,12 +8,12 @@ header alone is a function-like macro is counted, not parsed.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.preprocess.expansion import definition, definitions, expanded_text
 from kcurate.cuda_source.text.blanking import blank_directives
 from kcurate.cuda_source.text.brackets import closing
@@ -100,9 +100,7 @@ def annotating(bare: bytes) -> Mapping[bytes, frozenset[bytes]]:
     """The macros that expand to annotations of declarations alone, such as `HD` for `__host__ __device__` and
     `ALIGNED(n)`, or (without parameters) to nothing; with the words that they expand to.
     """
-    bodies: dict[bytes, list[bytes]] = defaultdict(list)
-    for macro in definitions(bare):
-        bodies[macro.name].append(macro.body)
+    bodies = grouped((macro.name, macro.body) for macro in definitions(bare))
     words_of: dict[bytes, frozenset[bytes]] = {}
     size = -1
     while size != len(words_of):
@@ -281,12 +279,7 @@ def readable(text: bytes, bare: bytes) -> bytes:
 
 def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     """The text with spans, given in order, replaced by blanks."""
-    out, at = [], 0
-    for start, end in spans:
-        if start >= at:
-            out += [text[at:start], re.sub(rb"[^\n]", b" ", text[start:end])]
-            at = end
-    return b"".join([*out, text[at:]])
+    return replaced(text, ((start, end, b"") for start, end in spans))
 
 
 def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:

@@ -92,10 +92,7 @@ def _adds_in_buffers(tree: Tree, function: Function) -> bool:
 
 
 def _spread(
-    tree: Tree,
-    functions: dict[bytes, Function],
-    known: dict[Variable, Declared],
-    accumulators: set[Variable],
+    tree: Tree, functions: dict[bytes, Function], known: dict[Variable, Declared], accumulators: set[Variable]
 ) -> None:
     """Add what is passed by pointer or reference between functions: both ends must have one type."""
     links: list[tuple[Variable, Variable]] = []

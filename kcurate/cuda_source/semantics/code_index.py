@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
 from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.parse.items import parse
@@ -106,10 +107,7 @@ class Code:
     @cached_property
     def _nodes(self) -> Mapping[str, list[Node]]:
         """The nodes that the index is made from, by kind, from one walk."""
-        by_kind: dict[str, list[Node]] = defaultdict(list)
-        for node in self.tree.nodes(*_INDEXED):
-            by_kind[node.type].append(node)
-        return by_kind
+        return grouped((node.type, node) for node in self.tree.nodes(*_INDEXED))
 
     @cached_property
     def types(self) -> Mapping[str, str]:
@@ -130,23 +128,17 @@ class Code:
         return meanings
 
     @cached_property
-    def _settings(self) -> Mapping[str, tuple[Setting, ...]]:
-        by_name: dict[str, list[Setting]] = defaultdict(list)
-        nodes = (node for kind in SETTING for node in self._nodes[kind])
-        for node in sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)):
-            for setting in set_by(node, self._scope(node)):
-                by_name[setting.name].append(setting)
-        return {name: tuple(some) for name, some in by_name.items()}
+    def _settings(self) -> Mapping[str, Sequence[Setting]]:
+        nodes = [node for kind in SETTING for node in self._nodes[kind]]
+        nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
+        settings = (setting for node in nodes for setting in set_by(node, self._scope(node)))
+        return grouped((setting.name, setting) for setting in settings)
 
     @cached_property
-    def calls(self) -> Mapping[str, tuple[Call, ...]]:
+    def calls(self) -> Mapping[str, Sequence[Call]]:
         """Calls of functions (not of methods) by unqualified name, in order."""
-        by_name: dict[str, list[Call]] = defaultdict(list)
-        for node in self._nodes["call_expression"]:
-            call = self.call_of(node)
-            if call is not None:
-                by_name[call.name].append(call)
-        return {name: tuple(some) for name, some in by_name.items()}
+        calls = filter(None, map(self.call_of, self._nodes["call_expression"]))
+        return grouped((call.name, call) for call in calls)
 
     @cached_property
     def methods(self) -> Mapping[str, tuple[Call, ...]]:
@@ -155,10 +147,7 @@ class Code:
         for node in self._nodes["call_expression"]:
             function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
             if function is not None and function.type == "field_expression" and arguments is not None:
-                method, owner = (
-                    function.child_by_field_name("field"),
-                    function.child_by_field_name("argument"),
-                )
+                method, owner = (function.child_by_field_name(field) for field in ("field", "argument"))
                 args = tuple(map(self.of, arguments.named_children))
                 by_owner[path_of(owner)].append(Call(self.of(method), node.start_byte, args, (), node))
         return {name: tuple(some) for name, some in by_owner.items() if name}
@@ -271,11 +260,9 @@ class Code:
     def uses(self, name: str, function: Function) -> Iterator[Node]:
         """Every occurrence of a name, or of a member such as `a.b`, in a body, declarations included."""
         if function.start not in self._used:
-            uses: dict[str, list[Node]] = defaultdict(list)
             body = function.node.child_by_field_name("body")
-            for node in self.tree.nodes("identifier", "field_expression", within=body):
-                uses[self.of(node).replace("->", ".")].append(node)
-            self._used[function.start] = uses
+            nodes = self.tree.nodes("identifier", "field_expression", within=body)
+            self._used[function.start] = grouped((self.of(node).replace("->", "."), node) for node in nodes)
         yield from self._used[function.start].get(name, ())
 
     def arguments_passed_for(self, name: str, function: Function) -> Iterator[tuple[int, str]]:

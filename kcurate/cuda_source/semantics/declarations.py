@@ -217,7 +217,7 @@ def _fields(node: Node) -> tuple[Member, ...] | None:
     declared = [child for child in body.named_children if child.type in DECLARING]
     if any(child.type in _OTHER_LAYOUT for field in body.named_children for child in field.children):
         return None
-    if any(_unnamed(declaration) or _unclear(declaration) for declaration in declared):
+    if any(map(_unclear, declared)):
         return None
     variables = (variable for field in declared for variable in declared_by(field))
     return tuple(
@@ -228,24 +228,16 @@ def _fields(node: Node) -> tuple[Member, ...] | None:
 
 
 def _unclear(field: Node) -> bool:
-    """Whether a member points to functions or arrays, is aligned by hand, or its type is declared with it."""
+    """Whether a member points to functions or arrays, is aligned by hand, or its type is declared with it.
+
+    So do the members of a union or struct without a name, which are members around it.
+    """
     kind, declarator = field.child_by_field_name("type"), field.child_by_field_name("declarator")
-    inside = kind is not None and kind.child_by_field_name("body") is not None and declarator is not None
+    inside = kind is not None and kind.child_by_field_name("body") is not None
     text = text_of(field)
-    parts = list(declarator.children) if declarator is not None else []
+    parts = declarator.children if declarator is not None else ()
     return (
-        inside
+        (inside and (declarator is not None or kind.child_by_field_name("name") is None))
         or any(word in text for word in ("__attribute__", "alignas", "__align__"))
         or any(part.type == "parenthesized_declarator" for part in parts)
-    )
-
-
-def _unnamed(field: Node) -> bool:
-    """Whether a field is a union or struct without a name, whose members are members around it."""
-    kind = field.child_by_field_name("type")
-    return (
-        kind is not None
-        and kind.child_by_field_name("body") is not None
-        and kind.child_by_field_name("name") is None
-        and field.child_by_field_name("declarator") is None
     )

@@ -9,6 +9,9 @@ from functools import lru_cache
 
 from kcurate.cuda_source.parse.syntax_tree import Node, bare, expression
 
+_OF_AN_ARGUMENT = frozenset((
+    "pointer_expression", "subscript_expression", "field_expression", "unary_expression",
+))  # fmt: skip
 _NAMED_CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "raw_pointer_cast"))
 
 
@@ -43,12 +46,7 @@ def path_of(node: Node) -> str:
     """
     while True:
         node = without_casts(node)
-        if node.type in (
-            "pointer_expression",
-            "subscript_expression",
-            "field_expression",
-            "unary_expression",
-        ):
+        if node.type in _OF_AN_ARGUMENT:
             owner = node.child_by_field_name("argument")
             if node.type == "field_expression" and owner is not None:
                 outer, member = path_of(owner), node.child_by_field_name("field").text.decode()

@@ -11,7 +11,7 @@ pointer into it: only using the element is an access.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import reduce
 from operator import itemgetter, or_
 
@@ -42,13 +42,8 @@ class Usage:
     first: str = ""
 
     def __or__(self, other: Usage) -> Usage:
-        return Usage(
-            self.read or other.read,
-            self.written or other.written,
-            self.atomic or other.atomic,
-            self.unknown or other.unknown,
-            self.first or other.first,
-        )
+        both = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*(mine or theirs for mine, theirs in both))
 
 
 _READ = Usage(read=True, first="read")

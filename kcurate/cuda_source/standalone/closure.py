@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 from kcurate.core import headers
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.launches.instantiations import declaration, missing
 from kcurate.cuda_source.parse.items import Item, Parsed
 from kcurate.cuda_source.preprocess.expansion import definition
@@ -91,11 +91,7 @@ class Unit:
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
         """The items that declare each name."""
-        table: dict[bytes, list[Item]] = defaultdict(list)
-        for item in self.parsed.items:
-            for name in item.names:
-                table[name].append(item)
-        return table
+        return grouped((name, item) for item in self.parsed.items for name in item.names)
 
     @cached_property
     def kernels(self) -> tuple[Item, ...]:

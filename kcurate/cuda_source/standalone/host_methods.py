@@ -35,17 +35,12 @@ _AROUND = TYPES | {"template_declaration", "type_definition", "declaration", "fi
 
 def with_host_methods(parsed: Parsed) -> Parsed:
     """The unit with the host methods of each of its classes; what only these use, the class does not use."""
-    items = tuple(
-        _with_methods(item, parsed, parsed.bare) if item.kind == "type" else item for item in parsed.items
-    )
-    return replace(parsed, items=items)
-
-
-def _with_methods(item: Item, parsed: Parsed, bare: bytes) -> Item:
-    if b"(" not in bare[item.start : item.end]:
-        return item
-    methods = tuple(sorted(_methods(item, parsed, bare), key=lambda method: method.start))
-    return _without(item, methods, bare) if methods else item
+    items = list(parsed.items)
+    for at, item in enumerate(items):
+        if item.kind == "type" and b"(" in parsed.bare[item.start : item.end]:
+            methods = sorted(_methods(item, parsed, parsed.bare), key=lambda method: method.start)
+            items[at] = _without(item, tuple(methods), parsed.bare) if methods else item
+    return replace(parsed, items=tuple(items))
 
 
 def _without(item: Item, host: tuple[HostMethod, ...], bare: bytes) -> Item:
@@ -147,12 +142,9 @@ def _method(member: Node, parsed: Parsed, bare: bytes, of: bytes) -> HostMethod 
     head += b" " + b" ".join(word for name in words for word in parsed.annotations[name])
     if _ON_DEVICE.search(head):
         return None
-    declared_names = declared(inner, bare)
-    name = (
-        declared_names[-1]
-        if declared_names and not _SPECIAL.match(head) and declared_names[-1] != of
-        else _CALLED_SPECIALLY
-    )
+    name = next(reversed(declared(inner, bare)), _CALLED_SPECIALLY)
+    if _SPECIAL.match(head) or name == of:
+        name = _CALLED_SPECIALLY
     friend = member.type == "friend_declaration"
     lists = (child.start_byte for child in inner.children if child.type == "field_initializer_list")
     first = next(lists, body.start_byte) if body is not None else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kcurate.cuda_source.rewrite.edits import Edit, edited
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
@@ -35,11 +36,8 @@ _SPACE = rb"__(?:device|host|global)__"
 
 def without_compound_literals(text: bytes) -> bytes:
     """C's `= (struct point){x, y}` becomes C++'s `= point{x, y}`."""
-    out, at = [], 0
-    for match in _COMPOUND.finditer(blank_literals(text)):
-        out += [text[at : match.start(1)], match[2]]
-        at = match.end(1)
-    return b"".join([*out, text[at:]])
+    literals = _COMPOUND.finditer(blank_literals(text))
+    return edited(text, (Edit(*match.span(1), match[2]) for match in literals))
 
 
 def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
@@ -111,19 +109,17 @@ def annotate_methods(text: bytes) -> bytes:
     if b"constexpr" not in text:
         return text
     bare = blank_literals(text)
-    out, at = [], 0
-    for match in _CONSTEXPR.finditer(bare):
-        ends = _ENDS_SPECIFIERS.search(bare, match.end())
-        first = 1 + max(bare.rfind(sign, 0, match.start()) for sign in (b";", b"{", b"}"))
-        if ends is None or ends[0] != b"(" or re.search(_SPACE, bare[first : ends.start()]):
-            continue
-        if re.search(rb"\boperator\s*\Z", bare[: ends.start()]) is None and not _in_class(
-            bare, match.start()
-        ):
-            continue
-        out += [text[at : match.start()], b"__host__ __device__ "]
-        at = match.start()
-    return b"".join([*out, text[at:]])
+    starts = [match.start() for match in _CONSTEXPR.finditer(bare) if _is_unmarked_method(bare, match)]
+    return edited(text, (Edit(at, at, b"__host__ __device__ ") for at in starts))
+
+
+def _is_unmarked_method(bare: bytes, word: re.Match[bytes]) -> bool:
+    """Whether `constexpr` is said of a method or an operator without saying where it runs."""
+    ends = _ENDS_SPECIFIERS.search(bare, word.end())
+    first = 1 + max(bare.rfind(sign, 0, word.start()) for sign in (b";", b"{", b"}"))
+    if ends is None or ends[0] != b"(" or re.search(_SPACE, bare[first : ends.start()]):
+        return False
+    return re.search(rb"\boperator\s*\Z", bare[: ends.start()]) is not None or _in_class(bare, word.start())
 
 
 def _in_class(bare: bytes, at: int) -> bool:

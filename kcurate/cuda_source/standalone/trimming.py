@@ -42,7 +42,7 @@ def trimmed(
     starts = [0, *(at + 1 for at, byte in enumerate(code) if byte == 0x0A)]
     gone: dict[int, _Named] = {}
     for at in (_text_at(code, starts[line - 1]) for line in lines if 0 < line <= len(starts)):
-        around = [each for each in items if each.item.start <= at < each.item.end]
+        around = (each for each in items if each.item.start <= at < each.item.end)
         wrong = min(around, key=lambda each: each.item.end - each.item.start, default=None)
         # Operators are chosen by their operands: one whose header fails has an operand without a type.
         if wrong is not None and wrong.may_go(name) and not (wrong.operator and at >= wrong.item.header_end):

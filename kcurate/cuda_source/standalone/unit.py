@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 
-from kcurate.cuda_source.launches.instantiations import Instantiations, by_start
+from kcurate.core.grouping import grouped
+from kcurate.cuda_source.launches.instantiations import Instantiations
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
 from kcurate.cuda_source.launches.macro_calls import expanded_calls
@@ -121,19 +122,16 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
             sites_of[item.start].append(site)
         names = {item.qualified: None for item in meant} or {launch.qualified: None}
         sites += [(name.decode("latin-1"), site) for name in names]
-    by_path: dict[str, list[Item]] = defaultdict(list)
-    for item in unit.kernels:
-        if item.start >= len(shim):
-            by_path[text.origin(item.start - len(shim))[0]].append(item)
-    kernel_items = [item for items in by_path.values() for item in items]
+    kernel_items = [item for item in unit.kernels if item.start >= len(shim)]
+    by_path = grouped((text.origin(item.start - len(shim))[0], item) for item in kernel_items)
     instantiations = Instantiations(parsed, launches, calls)
-    expressions = by_start(kernel_items, instantiations)
+    expressions = {item.start: instantiations.of(item) for item in kernel_items if item.template}
     guessed = instantiations.guessed
     kernels = tuple(
         _kernel(
             unit, text, item, sites_of[item.start], expressions.get(item.start, ()), item.start in guessed
         )
-        for item in sorted(kernel_items, key=lambda item: item.start)
+        for item in kernel_items
     )
     return UnitReport(
         root,
@@ -183,10 +181,7 @@ def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
 
 
 def _mark(
-    unit: Unit,
-    at: int,
-    lines: Sequence[tuple[int, int]],
-    live: Sequence[tuple[int, int, int]],
+    unit: Unit, at: int, lines: Sequence[tuple[int, int]], live: Sequence[tuple[int, int, int]]
 ) -> Mark:
     """What became of the `__global__` at a byte of a file with directives at `lines`; `live` is read."""
     if (line := bisect_right(lines, (at, len(unit.parsed.text)))) and at < lines[line - 1][1]:
@@ -209,17 +204,7 @@ def _declares(text: bytes, at: int) -> bool:
 
 def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
     path, at = text.origin(launch.at - shift)
-    return LaunchSite(
-        path=path,
-        line=text.line(path, at),
-        grid=launch.grid,
-        block=launch.block,
-        shared_bytes=launch.shared_bytes,
-        stream=launch.stream,
-        template_args=launch.template_args,
-        arguments=launch.arguments,
-        loops=launch.loops,
-    )
+    return launch.site(path, text.line(path, at))
 
 
 def _kernel(

@@ -9,82 +9,72 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
 
-# A pattern is tried only if one of its hint words occurs: finding a word is much cheaper.
-_HINTS: Mapping[str, tuple[bytes, ...]] = {
-    "atomics": (b"atomic",),
-    "barrier": (b"sync",),
-    "constant-memory": (b"__constant__",),
-    "device-globals": (b"__device__",),
-    "double-precision": (b"double",),
-    "dynamic-shared-memory": (b"extern",),
-    "half-precision": (b"half", b"bfloat16"),
-    "inline-ptx": (b"asm",),
-    "launch-bounds": (b"__launch_bounds__",),
-    "shared-memory": (b"__shared__",),
-    "templates": (b"template",),
-    "texture": (b"tex",),
-    "thread-fence": (b"__threadfence",),
-    "warp-shuffle": (b"shfl",),
-    "warp-vote": (b"__ballot", b"__any", b"__all", b"__match"),
-    "async-copy": (b"async",),
-    "cooperative-groups": (b"cooperative_groups",),
-    "dpx": (b"__vi",),
-    "fast-math-intrinsics": (b"__",),
-    "loop-unrolling": (b"unroll",),
-    "mixed-precision": (b"half", b"bfloat16"),
-    "read-only-cache": (b"__ldg", b"ld.global"),
-    "tensor-cores": (b"mma",),
-    "tensor-maps": (b"tensor",),
-    "texture-memory": (b"tex",),
-    "thread-block-clusters": (b"cluster", b"mapa"),
-    "vectorized-access": (b"2", b"4"),
-    "warpgroup-mma": (b"wgmma",),
+
+class _Pattern(NamedTuple):
+    """What shows a feature: tried only if one of the words occurs, as finding a word is much cheaper."""
+
+    words: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+    def search(self, bare: bytes) -> bool:
+        return any(map(bare.__contains__, self.words)) and self.pattern.search(bare) is not None
+
+
+def _shown_by(words: bytes, pattern: bytes, flags: int = 0) -> _Pattern:
+    return _Pattern(tuple(words.split()), re.compile(pattern, flags))
+
+
+# Some begin with what is quickly found, as `\b` is not.
+_FEATURES: Mapping[str, _Pattern] = {
+    "atomics": _shown_by(
+        b"atomic", rb"atomic(?<!\watomic)(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("
+    ),
+    "barrier": _shown_by(b"sync", rb"sync(?:(?<=__sync)(?<!\w__sync)threads\w*|(?<=\.sync))\s*\("),
+    "constant-memory": _shown_by(b"__constant__", rb"\b__constant__\b"),
+    "device-globals": _shown_by(b"__device__", rb"^\s*(?:static\s+)?__device__\s+[^(;]*;", re.MULTILINE),
+    "double-precision": _shown_by(b"double", rb"\bdouble\b"),
+    "dynamic-shared-memory": _shown_by(b"extern", rb"extern(?<!\wextern)\s+__shared__\b"),
+    "half-precision": _shown_by(b"half bfloat16", rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
+    "inline-ptx": _shown_by(b"asm", rb"\basm\b"),
+    "launch-bounds": _shown_by(b"__launch_bounds__", rb"\b__launch_bounds__\b"),
+    "shared-memory": _shown_by(b"__shared__", rb"__shared__(?<!\w__shared__)\b"),
+    "templates": _shown_by(b"template", rb"\btemplate\s*<"),
+    "texture": _shown_by(b"tex", rb"\btex[123]D(?:fetch)?\s*\(|\btexture\s*<"),
+    "thread-fence": _shown_by(b"__threadfence", rb"\b__threadfence\w*\s*\("),
+    "warp-shuffle": _shown_by(b"shfl", rb"\b__shfl\w*\s*\(|\.shfl\w*\s*\("),
+    "warp-vote": _shown_by(b"__ballot __any __all __match", rb"\b__(?:ballot|any|all|match)\w*\s*\("),
 }
-# These begin with what is quickly found, as `\b` is not.
-_SHARED = re.compile(rb"__shared__(?<!\w__shared__)\b")
-_FEATURES: Mapping[str, re.Pattern[bytes]] = {
-    "atomics": re.compile(rb"atomic(?<!\watomic)(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
-    "barrier": re.compile(rb"sync(?:(?<=__sync)(?<!\w__sync)threads\w*|(?<=\.sync))\s*\("),
-    "constant-memory": re.compile(rb"\b__constant__\b"),
-    "device-globals": re.compile(rb"^\s*(?:static\s+)?__device__\s+[^(;]*;", re.MULTILINE),
-    "double-precision": re.compile(rb"\bdouble\b"),
-    "dynamic-shared-memory": re.compile(rb"extern(?<!\wextern)\s+__shared__\b"),
-    "half-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
-    "inline-ptx": re.compile(rb"\basm\b"),
-    "launch-bounds": re.compile(rb"\b__launch_bounds__\b"),
-    "shared-memory": _SHARED,
-    "templates": re.compile(rb"\btemplate\s*<"),
-    "texture": re.compile(rb"\btex[123]D(?:fetch)?\s*\(|\btexture\s*<"),
-    "thread-fence": re.compile(rb"\b__threadfence\w*\s*\("),
-    "warp-shuffle": re.compile(rb"\b__shfl\w*\s*\(|\.shfl\w*\s*\("),
-    "warp-vote": re.compile(rb"\b__(?:ballot|any|all|match)\w*\s*\("),
-}
-_TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
-    "async-copy": re.compile(rb"\b__pipeline_memcpy_async\b|\bmemcpy_async\b|\bcp\.async\b"),
+_TECHNIQUES: Mapping[str, _Pattern] = {
+    "async-copy": _shown_by(b"async", rb"\b__pipeline_memcpy_async\b|\bmemcpy_async\b|\bcp\.async\b"),
     "constant-memory": _FEATURES["constant-memory"],
-    "cooperative-groups": re.compile(rb"\bcooperative_groups\b"),
-    "dpx": re.compile(rb"\b__vi(?:add|bm|max|min)\w*\s*\("),
-    "fast-math-intrinsics": re.compile(
-        rb"__(?<!\w__)(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|sincosf|fdividef|frcp_r\w|fsqrt_r\w|mul24|umul24)\s*\("
+    "cooperative-groups": _shown_by(b"cooperative_groups", rb"\bcooperative_groups\b"),
+    "dpx": _shown_by(b"__vi", rb"\b__vi(?:add|bm|max|min)\w*\s*\("),
+    "fast-math-intrinsics": _shown_by(
+        b"__",
+        rb"__(?<!\w__)(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|sincosf|fdividef|frcp_r\w|fsqrt_r\w|mul24|umul24)\s*\(",
     ),
     "launch-bounds": _FEATURES["launch-bounds"],
-    "loop-unrolling": re.compile(rb"#\s*pragma\s+unroll\b|\b_Pragma\s*\(\s*\"\s*unroll"),
-    "mixed-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
-    "read-only-cache": re.compile(rb"\b__ldg\s*\(|\bld\.global\.nc\b"),
-    "tensor-cores": re.compile(rb"\bwmma\s*::|\bmma_sync\s*\(|\bmma\.sync\b|\bwgmma\b"),
-    "tensor-maps": re.compile(rb"\bcp\.async\.bulk\.tensor\b|\bcp_async_bulk_tensor\b"),
+    "loop-unrolling": _shown_by(b"unroll", rb"#\s*pragma\s+unroll\b|\b_Pragma\s*\(\s*\"\s*unroll"),
+    "mixed-precision": _FEATURES["half-precision"],
+    "read-only-cache": _shown_by(b"__ldg ld.global", rb"\b__ldg\s*\(|\bld\.global\.nc\b"),
+    "tensor-cores": _shown_by(b"mma", rb"\bwmma\s*::|\bmma_sync\s*\(|\bmma\.sync\b|\bwgmma\b"),
+    "tensor-maps": _shown_by(b"tensor", rb"\bcp\.async\.bulk\.tensor\b|\bcp_async_bulk_tensor\b"),
     "texture-memory": _FEATURES["texture"],
-    "thread-block-clusters": re.compile(rb"\bthis_cluster\b|\bcluster_group\b|\bbarrier\.cluster\b|\bmapa\b"),
-    "vectorized-access": re.compile(
+    "thread-block-clusters": _shown_by(
+        b"cluster mapa", rb"\bthis_cluster\b|\bcluster_group\b|\bbarrier\.cluster\b|\bmapa\b"
+    ),
+    "vectorized-access": _shown_by(
+        b"2 4",
         rb"[24](?:(?<=\bfloat.)|(?<=\bint.)|(?<=\buint.)|(?<=\bdouble.)|(?<=\buchar.)|(?<=\bchar.)|(?<=\bshort.)"
-        rb"|(?<=\bushort.))\s*(?:const\s*)?\*"
+        rb"|(?<=\bushort.))\s*(?:const\s*)?\*",
     ),
     "warp-shuffle": _FEATURES["warp-shuffle"],
     "warp-vote": _FEATURES["warp-vote"],
-    "warpgroup-mma": re.compile(rb"\bwgmma\b"),
+    "warpgroup-mma": _shown_by(b"wgmma", rb"\bwgmma\b"),
 }
 # Those that are PTX as often as C++: literals are read for them too.
 _IN_ASM = {
@@ -146,13 +136,9 @@ def _shared_declarations(bare: bytes) -> list[bytes]:
     """The text after each `__shared__`, up to the end of the statement."""
     return [
         bare[match.end() : match.end() + _STATEMENT_BYTES].partition(b";")[0]
-        for match in _SHARED.finditer(bare)
+        for match in _FEATURES["shared-memory"].pattern.finditer(bare)
     ]
 
 
-def _shown(patterns: Mapping[str, re.Pattern[bytes]], bare: bytes) -> set[str]:
-    return {
-        name
-        for name, pattern in patterns.items()
-        if any(map(bare.__contains__, _HINTS[name])) and pattern.search(bare)
-    }
+def _shown(patterns: Mapping[str, _Pattern], bare: bytes) -> set[str]:
+    return {name for name, shown in patterns.items() if shown.search(bare)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate.core.grouping import grouped
 from kcurate.draft.captured.candidate_expressions import Values
 from kcurate.draft.captured.launch_arguments import Pointer
 from kcurate.problem.c_types import Element
@@ -52,9 +53,7 @@ def regions(
     pointers: Sequence[Pointer], launches: Sequence[CapturedLaunch], offset: Offset
 ) -> tuple[list[Region], Mapping[str, Expr]]:
     """The buffers in the order of the first pointer into each, and offsets by the pointer's name."""
-    groups: dict[int, list[Pointer]] = {}
-    for pointer in pointers:
-        groups.setdefault(pointer.targets[0].buffer, []).append(pointer)
+    groups = grouped((pointer.targets[0].buffer, pointer) for pointer in pointers)
     places: list[Region] = []
     offsets: dict[str, Expr] = {}
     for group in groups.values():
@@ -88,11 +87,9 @@ def _whole(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> Regi
 
 def _parts(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> list[Region]:
     """A buffer for each place that pointers point to, up to the next place or the allocation's end."""
-    places: dict[tuple[object, ...], list[Pointer]] = {}
-    for pointer in group:
-        places.setdefault((pointer.element, *(target.offset for target in pointer.targets)), []).append(
-            pointer
-        )
+    places = grouped(
+        ((pointer.element, *(target.offset for target in pointer.targets)), pointer) for pointer in group
+    )
     parts = []
     for sharing in places.values():
         elements = []

@@ -9,12 +9,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from kcurate.draft import size_settings
 from kcurate.draft.algebra import Poly, bracketed
-from kcurate.draft.captured import candidate_expressions
 from kcurate.draft.captured.buffer_regions import Region
+from kcurate.draft.captured.candidate_expressions import Names, Values, alike, extents, grids, holds, value_in
 from kcurate.draft.captured.launch_arguments import Number, Pointer
 from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample
@@ -44,10 +45,10 @@ class FittedExpressions:
     trust: Trust
     powers: bool = False
     most_constant: int = size_settings.SMALL
-    names: dict[str, candidate_expressions.Values] = field(default_factory=dict)
+    names: dict[str, Values] = field(default_factory=dict)
     values: dict[str, Expr] = field(default_factory=dict)
     host_names: dict[str, str] = field(default_factory=dict)
-    small: dict[str, candidate_expressions.Values] = field(default_factory=dict)
+    small: dict[str, Values] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     # Whether extents of other buffers vary, which shows that a number that does not is a constant.
     scaled: bool = False
@@ -72,13 +73,11 @@ class FittedExpressions:
             self.values[number.name] = values[0]
             if self.trust != "fixed" and values[0] > 1:
                 self.small[number.name] = values
-        elif isinstance(known, str) and candidate_expressions.holds(known, values, self.names):
+        elif isinstance(known, str) and holds(known, values, self.names):
             self.values[number.name] = known
         else:
             joined = varies or self.trust == "joined"
-            like = (
-                next(candidate_expressions.alike(values, self.names, self.powers), None) if joined else None
-            )
+            like = next(alike(values, self.names, self.powers), None) if joined else None
             if like is None:
                 name = number.name if number.name not in FUNCTIONS else f"{number.name}_"
                 self.names[name] = values
@@ -95,31 +94,23 @@ class FittedExpressions:
         """An expression of the host code over this draft's names; None where it has others."""
         if not isinstance(expression, str):
             return expression if isinstance(expression, int) else None
-        if (
-            len(expression) > MAX_LENGTH
-            or OPEN in expression
-            or not names_in(expression) <= self.host_names.keys()
-        ):
+        if len(expression) > MAX_LENGTH or OPEN in expression:
+            return None
+        if not names_in(expression) <= self.host_names.keys():
             return None
         return re.sub(r"[A-Za-z_]\w*", lambda m: bracketed(self.host_names.get(m[0], m[0])), expression)
 
-    def _first(
-        self, values: candidate_expressions.Values, options: Iterable[Expr | Poly | None]
-    ) -> Expr | None:
+    def _first(self, values: Values, options: Iterable[Expr | Poly | None]) -> Expr | None:
         """The first of the options that gives the values; numbers only up to `MOST_CONSTANT`."""
         for option in options:
             text = option.expr() if isinstance(option, Poly) else option
             if isinstance(text, int) and text > MOST_CONSTANT and self.trust != "fixed":
                 continue
-            if (
-                text is not None
-                and OPEN not in str(text)
-                and candidate_expressions.holds(text, values, self.names)
-            ):
+            if text is not None and OPEN not in str(text) and holds(text, values, self.names):
                 return text
         return None
 
-    def _searched(self, fits: Callable[[candidate_expressions.Names], Iterator[str]]) -> Expr | None:
+    def _searched(self, fits: Callable[[Names], Iterator[str]]) -> Expr | None:
         """The simplest expression over the names; else a product with small constants, which become names."""
         fitting = next(fits(self.names), None)
         if self.small and (fitting is None or re.search(r"\b\d", fitting)):
@@ -152,15 +143,10 @@ class FittedExpressions:
         above = guard.text() if guard is not None else None
         in_text = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
         known = self._known(in_text)  # a number may be what the sizes of the host code come to
-        options = [
-            f"ceil_div({above}, {covered})" if above and covered > 1 else above,
-            known if isinstance(known, str) else None,
-        ]
-        expression = self._first(values, options)
+        guarded = f"ceil_div({above}, {covered})" if above and covered > 1 else above
+        expression = self._first(values, (guarded, known if isinstance(known, str) else None))
         if expression is None and max(values) > 1:
-            expression = self._searched(
-                lambda names: candidate_expressions.grids(values, names, covered, self.block)
-            )
+            expression = self._searched(lambda names: grids(values, names, covered, self.block))
         if expression is not None:
             return expression
         if not last and max(values) > 1:
@@ -171,10 +157,10 @@ class FittedExpressions:
             return name
         if "gridDim" in bounds.code.text and max(values) > 1 and self.names:
             capped = f"min({values[0]}, ceil_div({next(iter(self.names))}, {covered}))"
-            return capped if candidate_expressions.holds(capped, values, self.names) else values[0]
+            return capped if holds(capped, values, self.names) else values[0]
         return values[0]
 
-    def offset(self, pointer: Pointer, values: candidate_expressions.Values) -> Expr | None:
+    def offset(self, pointer: Pointer, values: Values) -> Expr | None:
         """The offset of a pointer in elements, from values in elements; None: nothing explains it."""
         if not any(values):
             return 0
@@ -184,9 +170,7 @@ class FittedExpressions:
             return values[0] if len(set(values)) == 1 else None
         small = values[0] if len(set(values)) == 1 and values[0] <= size_settings.SMALL else None
         expression = self._first(values, (in_text, small))
-        return expression or self._searched(
-            lambda names: candidate_expressions.extents(values, names, self.block)
-        )
+        return expression or self._searched(partial(extents, values, block=self.block))
 
     def count(self, region: Region, bounds: Bounds) -> Expr:
         """The elements of a buffer: what the host code says, what indices need, or the simplest that fits."""
@@ -200,21 +184,15 @@ class FittedExpressions:
             return values[0]
         expression = self._first(values, (in_text, need))
         if expression is None and region.whole:
-            expression = self._searched(
-                lambda names: candidate_expressions.extents(values, names, self.block)
-            )
+            expression = self._searched(partial(extents, values, block=self.block))
         if expression is not None:
             self.scaled = self.scaled or len(set(values)) > 1
             return expression
         needs = need.expr() if need is not None else 0
         if isinstance(needs, str):
-            reached = [
-                candidate_expressions.value_in(needs, self.names, launch) for launch in range(len(values))
-            ]
-            if all(
-                elements is not None and 0 < elements <= most
-                for elements, most in zip(reached, values, strict=True)
-            ):
+            reached = [value_in(needs, self.names, launch) for launch in range(len(values))]
+            ends = zip(reached, values, strict=True)
+            if all(elements is not None and 0 < elements <= most for elements, most in ends):
                 text = f"the kernel's indices end here; the program has {values[0]} elements"
                 self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
                 return needs
@@ -231,21 +209,19 @@ class FittedExpressions:
             return values[0]
         in_text = self._known(self.step.shared_bytes) if self.step else None
         expression = self._first(values, (in_text,))
-        expression = expression or self._searched(
-            lambda names: candidate_expressions.extents(values, names, self.block)
-        )
+        expression = expression or self._searched(partial(extents, values, block=self.block))
         return max(values) if expression is None else expression
 
 
-def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
+def bare(axes: Iterable[Expr]) -> tuple[Expr, ...]:
     """The extents without those at the end that are 1; the first stays."""
-    kept = list(extents)
+    kept = list(axes)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return tuple(kept)
 
 
-def typical(values: candidate_expressions.Values) -> int:
+def typical(values: Values) -> int:
     """One value for an argument that explains nothing: its own, or the smallest beside zero."""
     if len(set(values)) == 1 or 0 <= values[0] <= size_settings.SMALL:
         return values[0]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.parse.parameters import qualified_kernel
 from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.pointer_usage import Usage, usage
 from kcurate.cuda_source.text.demangled_names import Demangled
@@ -27,7 +27,7 @@ from kcurate.draft.captured.launch_arguments import Number, Pointer, Reader
 from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample, names_of, of_one_sum, tolerance
 from kcurate.draft.inferred.struct_numbers import with_pointers
-from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.draft.sketch import OPEN, Draft, Reason, Remark, known_problem, nothing
 from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
 from kcurate.problem.expressions import names_in
@@ -40,7 +40,6 @@ from kcurate.records import (
     Expr,
     Init,
     Kernel,
-    KnownProblem,
     KnownSide,
     Launch,
     Problem,
@@ -76,27 +75,14 @@ def recorded(
     function = device.function(kernel.name)
     launches = _comparable(kernel, capture.launches)
     if function is None or not launches:
-        what = (
-            f"the record has {len(capture.launches[0].args)} arguments" if capture.launches else "no launch"
-        )
+        passed = [len(launch.args) for launch in capture.launches]
+        what = f"the record has {passed[0]} arguments" if passed else "no launch"
         return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
-    fitted = FittedExpressions(
-        launches, text, trust, powers=kernel.language == "triton", most_constant=most_constant
-    )
+    powers = kernel.language == "triton"
+    fitted = FittedExpressions(launches, text, trust, powers=powers, most_constant=most_constant)
     draft = _Reading(kernel, device, function, launches, instance, fitted, most_elements).draft()
     return replace(draft, known=replace(tied(draft.known, code), source="captured"))
-
-
-def nothing(kernel: Kernel, why: str) -> Draft:
-    """A draft that stays open, and why."""
-    known = KnownProblem(
-        kernel.source.suite,
-        kernel.benchmark,
-        Problem(Sizes((), {}), {}),
-        {kernel.variant or "": KnownSide((), language=kernel.language)},
-    )
-    return Draft(kernel.id, known, (Remark("plan.args", why, Reason.NO_VALUE),))
 
 
 def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[CapturedLaunch]:
@@ -166,12 +152,8 @@ class _Reading:
         buffers = self._buffers(places, counts, bounds)
         uploads = self._uploads(buffers)
         self._settle([*grid, shared, *offsets.values()], buffers)
-        signatures = kernel_signatures(self.device.text.encode())
-        plain_name = self.kernel.name
         launch = Launch(
-            next(
-                (signature for signature in signatures if signature.split("::")[-1] == plain_name), plain_name
-            ),
+            qualified_kernel(self.device.text, self.kernel.name),
             bare(extent for extent in grid if extent is not None),
             self.fitted.block,
             tuple(self._args(offsets)),
@@ -209,13 +191,11 @@ class _Reading:
             elif not why.startswith("guess"):
                 self.held.append((region.name, contents))
             allowed = tolerance(region.element, bounds, self.fitted.names.keys()) if role != "in" else None
-            if allowed is not None and shape == (1,):
-                allowed = of_one_sum(allowed)
+            allowed = of_one_sum(allowed, shape)
             buffers[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
         if all(buffer.role == "in" for buffer in buffers.values()):
-            self.remarks.append(
-                Remark("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
-            )
+            why = "no pointer is written: nothing to compare"
+            self.remarks.append(Remark("buffers", why, Reason.NO_OUTPUT))
         return buffers
 
     def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
@@ -229,9 +209,8 @@ class _Reading:
             short = symbol.name.rpartition("::")[2]
             if not re.search(rf"\b{re.escape(short)}\b", self.device.text):
                 continue
-            element = elements.get(short) or (
-                Element(symbol.before.dtype) if symbol.before is not None else None
-            )
+            seen = Element(symbol.before.dtype) if symbol.before is not None else None
+            element = elements.get(short) or seen
             if element is None or symbol.size_bytes % element.size_bytes:
                 why = Remark(f"buffers.{short}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
                 self.remarks.append(why)
@@ -246,17 +225,12 @@ class _Reading:
 
     def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
         """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
-        inits = (
-            value
-            for buffer in buffers.values()
-            if buffer.init
-            for value in recorded_contents.values(buffer.init)
-        )
+        filled = (buffer.init for buffer in buffers.values() if buffer.init)
+        inits = (value for init in filled for value in recorded_contents.values(init))
         shapes = (extent for buffer in buffers.values() for extent in buffer.shape)
         texts = [text for text in (*used, *shapes) if isinstance(text, str)]
-        texts += [
-            text for text in inits if isinstance(text, str) and set(names_in(text)) & self.fitted.names.keys()
-        ]
+        named = self.fitted.names.keys()
+        texts += [text for text in inits if isinstance(text, str) and set(names_in(text)) & named]
         needed = frozenset[str]().union(*map(names_in, texts))
         for scalar in self.passed.numbers:
             value = self.fitted.values.get(scalar.name)
@@ -277,11 +251,10 @@ class _Reading:
             numbers = [scalar for scalar in self.passed.numbers if scalar.param == place]
             if place in self.passed.fields:
                 fields = self.passed.fields[place]
-                values = {
-                    scalar.member or "": self.fitted.values.get(scalar.name, scalar.values[0])
-                    for scalar in numbers
-                }
-                self.scalars[param.name] = Scalar(fields, {**{member.name: 0 for member in fields}, **values})
+                values: dict[str, Expr | float] = {member.name: 0 for member in fields}
+                for scalar in numbers:
+                    values[scalar.member or ""] = self.fitted.values.get(scalar.name, scalar.values[0])
+                self.scalars[param.name] = Scalar(fields, values)
                 yield with_pointers(pointers, tuple(pointer.at for pointer in into), param.name)
             elif numbers:
                 yield self._number(numbers[0])
@@ -305,9 +278,8 @@ class _Reading:
             if scalar.dtype == "bool":
                 return ValueArg(int(recorded), "bool")
             if not math.isfinite(recorded):
-                self.remarks.append(
-                    Remark(f"scalars.{scalar.name}", f"the program passes {recorded}", Reason.NO_VALUE)
-                )
+                why = f"the program passes {recorded}"
+                self.remarks.append(Remark(f"scalars.{scalar.name}", why, Reason.NO_VALUE))
             self.scalars[scalar.name] = Scalar(scalar.dtype, recorded if math.isfinite(recorded) else OPEN)
             return scalar.name
         plain = isinstance(value, str) and value in self.fitted.names and scalar.dtype == "int32"
@@ -339,20 +311,10 @@ class _Reading:
             for step in steps_up
         )
         test = steps_up[0].test if steps_up else (bench,)
-        loose = tuple(
-            region.name
-            for region in self.places
-            if self._usage(region).atomic and region.element.dtype in types.FLOATS
-        )
+        reals = (region for region in self.places if region.element.dtype in types.FLOATS)
+        loose = tuple(region.name for region in reals if self._usage(region).atomic)
         problem = Problem(Sizes(test, bench), buffers, self.scalars, single_size=not names)
-        source = self.kernel.source.suite
-        known = KnownProblem(
-            source,
-            self.kernel.benchmark,
-            problem,
-            {self.kernel.variant or "": KnownSide(steps, nondeterministic=loose)},
-            (self.kernel.span.path,),
-        )
+        known = known_problem(self.kernel, problem, KnownSide(steps, nondeterministic=loose))
         needs = self._needs(buffers, bounds)
         return Draft(self.kernel.id, known, tuple(self.remarks), steps_up, needs, held=tuple(self.held))
 
@@ -361,12 +323,9 @@ class _Reading:
         needs = []
         for region in self.places:
             need = bounds.extent(region.path, at_sample)
-            if (
-                need is not None
-                and need.constant is None
-                and need.expr() != buffers[region.name].shape[0]
-                and names_of(need) <= self.fitted.names.keys() | FUNCTIONS
-            ):
+            if need is None or need.constant is not None or need.expr() == buffers[region.name].shape[0]:
+                continue
+            if names_of(need) <= self.fitted.names.keys() | FUNCTIONS:
                 needs.append((region.name, need.expr()))
         return tuple(needs)
 

@@ -5,10 +5,10 @@ Not covered: making a draft of them (`from_launches`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from kcurate.core import store
+from kcurate.core.grouping import grouped
 from kcurate.core.notes import Note
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import kernel_signatures
@@ -38,12 +38,9 @@ class Captures:
             for capture in self._by_name.get(kernel.name, ())
             if capture.source == "triton" and capture.launches and _names_constants(capture, kernel.params)
         ]
-        captures = _preferred(
-            captures, (capture for capture in captures if (capture.file or "").endswith(kernel.span.path))
-        )
-        by_types: dict[tuple[str, ...], list[Capture]] = {}
-        for capture in captures:
-            by_types.setdefault(capture.params, []).append(capture)
+        of_file = [each for each in captures if (each.file or "").endswith(kernel.span.path)]
+        captures = of_file or captures
+        by_types = grouped((capture.params, capture) for capture in captures)
         return _joined(max(by_types.values(), key=_times, default=None))
 
     def of(self, kernel: Kernel, code: str) -> Capture | None:
@@ -58,15 +55,9 @@ class Captures:
             if capture.source != "triton" and capture.launches and _fits(capture, kernel.params)
         ]
         spaces = [name for name in kernel_signatures(code.encode()) if name.split("::")[-1] == kernel.name]
-        captures = _preferred(
-            captures, (capture for capture in captures if Demangled.of(capture.kernel).name in spaces)
-        )
-        captures = _preferred(
-            captures, (capture for capture in captures if kernel.benchmark in capture.program)
-        )
-        by_instance: dict[str, list[Capture]] = {}
-        for capture in captures:
-            by_instance.setdefault(capture.mangled, []).append(capture)
+        captures = [each for each in captures if Demangled.of(each.kernel).name in spaces] or captures
+        captures = [each for each in captures if kernel.benchmark in each.program] or captures
+        by_instance = grouped((capture.mangled, capture) for capture in captures)
         listed = {"".join(instance.split()) for instance in kernel.instantiations}
 
         def rank(some: list[Capture]) -> tuple[bool, int]:
@@ -94,10 +85,6 @@ def _joined(some: list[Capture] | None) -> Capture | None:
     if some is None:
         return None
     return replace(some[0], launches=tuple(launch for capture in some for launch in capture.launches))
-
-
-def _preferred(all_: list[Capture], better: Iterable[Capture]) -> list[Capture]:
-    return list(better) or all_
 
 
 def _fits(capture: Capture, params: tuple[Param, ...]) -> bool:

@@ -132,10 +132,8 @@ class Known:
                 continue
             columns = [region for region in entries if region.element.dtype not in types.FLOATS]
             rows = self._poly(starts) - number(1)
-            params: dict[str, int | float | str | bool] = {
-                "rows": rows.expr(),
-                "nnz": self.counts[entries[0].name],
-            }
+            params: dict[str, int | float | str | bool] = {"rows": rows.expr()}
+            params["nnz"] = self.counts[entries[0].name]
             if columns and columns[0].before is not None:
                 seen = columns[0].before
                 used = self._used(columns[0])
@@ -151,16 +149,9 @@ class Known:
         if seen is None or seen.init is None or seen.init.kind != "csr_offsets":
             return None
         total = int(seen.facts["last"])
-        entries = [
-            region
-            for region in self.regions
-            if region is not starts
-            and region.elements[0] == total
-            and region.before is not None
-            and region.before.facts.get("lowest", -1) >= 0
-            and (region.element.dtype not in types.FLOATS)
-        ]
-        return entries or None
+        as_long = (each for each in self.regions if each is not starts and each.elements[0] == total)
+        whole = (each for each in as_long if each.before and each.element.dtype not in types.FLOATS)
+        return [each for each in whole if each.before and each.before.facts.get("lowest", -1) >= 0] or None
 
 
 def _one_value(seen: Contents) -> bool:

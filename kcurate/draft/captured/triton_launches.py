@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from kcurate.draft.captured.expression_choice import Trust
-from kcurate.draft.captured.from_launches import nothing, recorded
+from kcurate.draft.captured.from_launches import recorded
 from kcurate.draft.size_settings import SMALL
-from kcurate.draft.sketch import Draft
+from kcurate.draft.sketch import Draft, nothing
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.triton_launch import C_TYPES, SCALARS, TEXT, TYPES
 from kcurate.records import (
@@ -72,12 +72,8 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     ]
     stand_in_code = _cuda_stand_in(kernel.name, params, code)
     widths = [numpy_dtype(DTYPE_OF_KIND[kind.removeprefix("*")]).itemsize for _, kind in passed]
-    cuda_capture = replace(
-        capture,
-        launches=tuple(
-            _cuda_launch(_one_buffer_per_tensor(launch, widths), names, sizes) for launch in launches
-        ),
-    )
+    apart = (_one_buffer_per_tensor(launch, widths) for launch in launches)
+    cuda_capture = replace(capture, launches=tuple(_cuda_launch(launch, names, sizes) for launch in apart))
     stand_in = replace(kernel, params=tuple(params))
     draft = recorded(stand_in, stand_in_code, cuda_capture, None, trust, most_elements)
     nulls = tuple(param.name for param, kind in kinds if kind == NULL)
@@ -123,9 +119,8 @@ def _one_buffer_per_tensor(launch: CapturedLaunch, widths: Sequence[int]) -> Cap
         for arg, width in zip(args, widths, strict=True):
             for pointer in arg.pointers:
                 if pointer.buffer == number:
-                    ends[pointer.offset] = max(
-                        ends.get(pointer.offset, 0), pointer.offset + width * _span_elements(arg)
-                    )
+                    end = pointer.offset + width * _span_elements(arg)
+                    ends[pointer.offset] = max(ends.get(pointer.offset, 0), end)
         ranges = sorted(ends.items())
         if ranges == [(0, buffer.size_bytes)] or any(end > then[0] for (_, end), then in pairwise(ranges)):
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from kcurate.draft.file.toml_writer import OPEN_MARK, TABLE
 from kcurate.draft.sketch import OPEN
 from kcurate.errors import InputError, RecordError
 from kcurate.problem.check import Issue
-from kcurate.records import KnownProblem
+from kcurate.records import KnownProblem, Verdict
 
 _MARK = re.compile(rf"(?:^|\s){re.escape(OPEN_MARK)}(?:\s|$)(.*)")
 _AT_LINE = re.compile(r"\(at line (\d+)")
@@ -25,11 +25,15 @@ _AT_LINE = re.compile(r"\(at line (\d+)")
 
 @dataclass(frozen=True)
 class Fault:
-    """One reason why a file cannot be used; `line` counts from 1, None if it concerns no single line."""
+    """One reason why a file cannot be used; `line` counts from 1, None if it concerns no single line.
+
+    `verdict`: of the judge that refused the file.
+    """
 
     path: Path
     line: int | None
     what: str
+    verdict: Verdict | None = field(default=None, compare=False, repr=False)
 
     @property
     def where(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate.core import codec
+from kcurate.core.grouping import grouped
 from kcurate.draft.sketch import Draft, Remark
 
 OPEN_MARK = "# ?"
@@ -52,9 +53,7 @@ class _Notes:
     """Remarks by place, each written once."""
 
     def __init__(self, remarks: Sequence[Remark]) -> None:
-        self._left: dict[str, list[Remark]] = {}
-        for remark in remarks:
-            self._left.setdefault(remark.place, []).append(remark)
+        self._left = grouped((remark.place, remark) for remark in remarks)
 
     def take(self, place: str) -> str:
         """The trailing comment for a place's line; empty if there is no remark."""

@@ -115,11 +115,7 @@ def counterpart(known: PlacedProblem, first: PairKernel, other: PairKernel) -> S
     if isinstance(places, str):
         return f"{other.kernel.name}: {places} of {first.kernel.name}"
     theirs = other.known() or other.unfinished_draft()
-    unfilled = (
-        {step.upload for step in steps(theirs.side.plan) if isinstance(step, Upload)} if theirs else set()
-    )
-    unfilled -= {step.upload for step in steps(known.side.plan) if isinstance(step, Upload)}
-    if unfilled:
+    if unfilled := _filled_by(theirs) - _filled_by(known):
         names = ", ".join(sorted(unfilled))
         return f"{other.kernel.name}: constant memory {names} is not filled for {first.kernel.name}"
     translation = _PlanTranslation(known.problem, first.kernel.params, other, defined, tuple(places), theirs)
@@ -127,11 +123,13 @@ def counterpart(known: PlacedProblem, first: PairKernel, other: PairKernel) -> S
         plan = tuple(translation.plan(known.side.plan))
     except ProblemError as error:
         return f"{other.kernel.name}: {error.what}"
-    return Side(
-        other.code,
-        plan,
-        nondeterministic=loose_outputs(other.code, known.problem),
-    )
+    return Side(other.code, plan, nondeterministic=loose_outputs(other.code, known.problem))
+
+
+def _filled_by(known: PlacedProblem | None) -> set[str]:
+    """The constant memory that a plan fills."""
+    plan = steps(known.side.plan) if known is not None else ()
+    return {step.upload for step in plan if isinstance(step, Upload)}
 
 
 def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:

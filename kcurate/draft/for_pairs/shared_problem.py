@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import product
 
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
@@ -161,13 +162,8 @@ def judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
 
     if whole != problem:
         verdict = on(whole)
-        units = {
-            name: math.gcd(*(setting[name] for setting in problem.sizes.test))
-            for name in problem.sizes.headline
-        }
-        multiples = all(
-            setting[name] % (unit or 1) == 0 for setting in whole.sizes.test for name, unit in units.items()
-        )
+        units = _units(problem).items()
+        multiples = all(setting[name] % unit == 0 for setting in whole.sizes.test for name, unit in units)
         if verdict.outcome is Outcome.CORRECT or (verdict.outcome is Outcome.MISMATCH and multiples):
             return replace(pair, problem=whole), verdict
     verdict = on(problem)
@@ -208,28 +204,18 @@ def complete_pairs(
 def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[PairKernel, PairKernel]]:
     """The kernels of both sides that correspond: of the same name, or the only ones."""
     folders = [workspace.kernels / name for name in pair.origin.kernels]
-    kernels_here = [
-        (store.read_json(folder / "kernel.json", Kernel), folder)
-        for folder in folders
-        if store.exists(folder / "kernel.json")
-    ]
+    written = (folder for folder in folders if store.exists(folder / "kernel.json"))
+    kernels_here = [(store.read_json(folder / "kernel.json", Kernel), folder) for folder in written]
     if not kernels_here:
         return
     slow_ones = _slow_ones([kernel for kernel, _ in kernels_here], len(folders))
-    slow = [
-        PairKernel(kernel, folder, pair.slow.code)
-        for kernel, folder in kernels_here
-        if kernel.id in slow_ones
-    ]
-    fast = [
-        PairKernel(kernel, folder, pair.fast.code)
-        for kernel, folder in kernels_here
-        if kernel.id not in slow_ones
-    ]
-    for half in slow:
-        for other in fast:
-            if half.kernel.name == other.kernel.name or len(slow) == len(fast) == 1:
-                yield half, other
+    slow, fast = list[PairKernel](), list[PairKernel]()
+    for kernel, folder in kernels_here:
+        half, side = (slow, pair.slow) if kernel.id in slow_ones else (fast, pair.fast)
+        half.append(PairKernel(kernel, folder, side.code))
+    for first, other in product(slow, fast):
+        if first.kernel.name == other.kernel.name or len(slow) == len(fast) == 1:
+            yield first, other
 
 
 def _slow_ones(kernels: Sequence[Kernel], known: int) -> frozenset[str]:

@@ -48,11 +48,8 @@ def allocation(values: HostValues, text: str, scope: Scope, width: int, depth: i
     if depth > MAX_DEPTH or scope.function is None or not name.isidentifier():
         return None
     for setting in reversed(values.host.settings(name, scope.at)):
-        returned = (
-            _made_by(values, values.host.call_of(setting.node), values.scope(setting.at))
-            if setting.node
-            else None
-        )
+        maker = values.host.call_of(setting.node) if setting.node else None
+        returned = _made_by(values, maker, values.scope(setting.at))
         if returned is not None:
             return returned
         source = path_in(setting.value)

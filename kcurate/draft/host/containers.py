@@ -123,12 +123,8 @@ def extent_sources(host: Code, name: str, at: int | None) -> Iterator[ExtentSour
     settings = (*(host.settings(name) if not inside else ()), *(host.settings(name, at) if at else ()))
     for setting in reversed(settings):
         instance = _INSTANCE.search(setting.type or host.type_of(name, setting.at) or "")
-        if (
-            setting.how in ("(", "{")
-            and setting.value
-            and instance is not None
-            and not instance[1].endswith("_ptr")
-        ):
+        owns = instance is not None and not instance[1].endswith("_ptr")
+        if setting.how in ("(", "{") and setting.value and owns:
             yield _constructed(host, setting)
         elif setting.how == "=" and setting.node is not None:
             tensor = _tensor(host, setting.node)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from kcurate.cuda_source.parse.syntax_tree import ancestors, bare
 from kcurate.cuda_source.semantics import c_expressions as cexpr
@@ -46,14 +47,12 @@ def remainder_of(condition: Node) -> tuple[Node, bool] | None:
 def one_more_if(host: Code, setting: Setting) -> Node | None:
     """The remainder term of a ceil-division: `n % b` of `if (n % b != 0) name++;`, else None."""
     grown = setting.how == "++" or (setting.how == "+=" and setting.value == "1")
-    branch = (
-        next((up for up in ancestors(setting.node) if up.type == "if_statement"), None) if grown else None
-    )
+    around = ancestors(setting.node) if grown else ()
+    branch = next((up for up in around if up.type == "if_statement"), None)
     condition = branch.child_by_field_name("condition") if branch is not None else None
     node = cexpr.parse(host.of(bare(condition))) if condition is not None else None
-    if node is not None and node.op in ("!=", ">") and cexpr.plain(node.args[1]).text == "0":
-        node = cexpr.plain(node.args[0])
-    return node if node is not None and node.op == "%" else None
+    rest = remainder_of(node) if node is not None else None
+    return rest[0] if rest is not None and rest[1] else None
 
 
 def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:
@@ -62,7 +61,8 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
     if text.endswith("*"):
         return _POINTER_BYTES
     names = {**host.types, **host.macros, **template}
-    pointee = types.pointee(text, names, host.text, aligned=host.aligned)
+    pointee_of = partial(types.pointee, names=names, code=host.text, aligned=host.aligned)
+    pointee = pointee_of(text)
     if pointee is not None:
         return pointee.size_bytes
     node = cexpr.parse(text)
@@ -73,15 +73,11 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
         return None
     if variable is not None and variable.sizes and not dereferenced and declared == f"{variable.type}*":
         sizes = [host.macros.get(size, size).strip("() ") for size in variable.sizes]
-        element = (
-            types.pointee(variable.type, names, host.text, aligned=host.aligned)
-            if "*" not in variable.type
-            else None
-        )
+        element = pointee_of(variable.type) if "*" not in variable.type else None
         if element is None or not all(size.isdigit() for size in sizes):
             return None
         return element.size_bytes * math.prod(map(int, sizes))
     if declared.count("*") - dereferenced > 0:
         return _POINTER_BYTES
-    pointee = types.pointee(declared, names, host.text, aligned=host.aligned)
+    pointee = pointee_of(declared)
     return pointee.size_bytes if pointee is not None else None

@@ -226,11 +226,8 @@ class HostValues:
         joined = path.replace(".", "_")
         every = self.host.settings(path, scope.at) if scope.function else ()
         plain, value = _set_anew(every), None
-        if (
-            plain
-            and not any(setting.updates for setting in every)
-            and path not in plain[0].value.replace("->", ".").replace(" ", "")
-        ):
+        changed = any(setting.updates for setting in every)
+        if plain and not changed and path not in plain[0].value.replace("->", ".").replace(" ", ""):
             there = self.scope(plain[0].at)
             value = self._once(joined, scope, lambda: self._settled(joined, plain[0].value, there))
         return value if value is not None else cexpr.name(joined)
@@ -265,14 +262,12 @@ class HostValues:
             return None
         arguments = {name: self.resolve(arg, scope) for name, arg in zip(names, values, strict=True) if arg}
         inside = cexpr.substitute(body, lambda part: arguments.get(part.text) if part.op == "name" else None)
-        calls = cexpr.substitute(
-            inside,
-            lambda part: (
-                self._once(f"{part.text}()", scope, lambda: self._call(part, scope))
-                if part.op == "call"
-                else None
-            ),
-        )
+
+        def returned(part: Node) -> Node | None:
+            what = f"{part.text}()"
+            return self._once(what, scope, lambda: self._call(part, scope)) if part.op == "call" else None
+
+        calls = cexpr.substitute(inside, returned)
         return self._choice(calls, scope) if calls.op == "?" else calls
 
     def sizeof(self, text: str, scope: Scope) -> int | None:

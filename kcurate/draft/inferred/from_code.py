@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.parse.parameters import qualified_kernel
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.semantics.inlined_calls import inlined
 from kcurate.cuda_source.semantics.pointer_paths import path_in
@@ -22,8 +22,8 @@ from kcurate.draft.inferred.launch_configuration import Site
 from kcurate.draft.inferred.launch_guess import guess
 from kcurate.draft.inferred.one_launch import draft_of
 from kcurate.draft.inferred.struct_members import unfold
-from kcurate.draft.sketch import Draft, Reason, Remark
-from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
+from kcurate.draft.sketch import Draft, Reason, Remark, nothing
+from kcurate.records import Kernel, LaunchSite
 from kcurate.suites.problems import tied
 
 
@@ -44,7 +44,10 @@ def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...
         drafted = _of_unit(kernel, device, unit)
         inferred = [replace(draft, remarks=(remark, *draft.remarks)) for draft in drafted]
     inferred.sort(key=lambda draft: (sum(remark.open for remark in draft.remarks), len(draft.remarks)))
-    return tuple(replace(draft, known=tied(draft.known, code)) for draft in inferred or [_nothing(kernel)])
+    if not inferred:
+        why = "no launch of this kernel was found"
+        inferred = [nothing(kernel, why, "plan", Reason.NO_LAUNCH_SITE)]
+    return tuple(replace(draft, known=tied(draft.known, code)) for draft in inferred)
 
 
 def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
@@ -68,9 +71,7 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
     function = device.function(kernel.name)
     if function is None:
         return
-    name = next(
-        (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
-    )
+    name = qualified_kernel(device.text, kernel.name)
     instances = [_arguments(instance) for instance in kernel.instantiations] or [()]
     for launch in _launches(kernel, unit):
         arguments = _instance(launch, instances)
@@ -81,27 +82,23 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         site = Site(whole.launch, values, values.scope(launch.at))
         # What the code was compiled with is no size.
         bound = zip(launch.template_args, arguments, strict=False)
-        site.frozen.update(
-            {text: int(value) for text, value in bound if text.isidentifier() and value.isdigit()}
-        )
+        numbers = ((text, int(value)) for text, value in bound if text.isidentifier() and value.isdigit())
+        site.frozen.update(numbers)
         if arguments and "{" in "".join(arguments):
             continue
         unfolded = whole.device.function(kernel.name)
         assert unfolded is not None, "its members are parameters of the same function"
         built = draft_of(Parts(whole.kernel, whole.device, unfolded, site, template), name, arguments)
-        built = whole.fold(built)
-        if function.template and not arguments:
-            remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
-            built = replace(built, remarks=(remark, *built.remarks))
-        elif TEMPLATE_GUESS in kernel.shims:
-            remark = Remark("plan.template", "guess: nothing in the sources tells the template arguments")
-            built = replace(built, remarks=(remark, *built.remarks))
+        built, remarks = whole.fold(built), list[Remark]()
         if BUILD_MACRO in kernel.shims:
-            remark = Remark(
-                "plan", "guess: macros that only the build defines have the values in the kernel's file"
-            )
-            built = replace(built, remarks=(remark, *built.remarks))
-        yield built
+            why = "guess: macros that only the build defines have the values in the kernel's file"
+            remarks.append(Remark("plan", why))
+        if function.template and not arguments:
+            remarks.append(Remark("plan.template", "the template arguments", Reason.TEMPLATE))
+        elif TEMPLATE_GUESS in kernel.shims:
+            why = "guess: nothing in the sources tells the template arguments"
+            remarks.append(Remark("plan.template", why))
+        yield replace(built, remarks=(*remarks, *built.remarks))
 
 
 def _arguments(instance: str) -> tuple[str, ...]:
@@ -112,12 +109,10 @@ def _arguments(instance: str) -> tuple[str, ...]:
 def _instance(launch: Launch, instances: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The instance that a launch names in the words of the record; else the first."""
     written = ["".join(argument.split()) for argument in launch.template_args]
-    named = (
-        instance
-        for instance in instances
-        if ["".join(each.split()) for each in instance[: len(written)]] == written
-    )
-    return next(named, instances[0])
+    for instance in instances:
+        if ["".join(each.split()) for each in instance[: len(written)]] == written:
+            return instance
+    return instances[0]
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
@@ -125,21 +120,12 @@ def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
     out = []
     for index, site in enumerate(sites):
         out.append(f"void launch_{index}() {{")
-        allocated = [argument for argument in site.arguments if argument.allocation]
-        out += [
-            f"  cudaMalloc(&{path_in(argument.expression)}, {argument.allocation});" for argument in allocated
-        ]
+        allocated = (
+            (path_in(each.expression), each.allocation) for each in site.arguments if each.allocation
+        )
+        out += [f"  cudaMalloc(&{pointer}, {size});" for pointer, size in allocated]
         shared = f", {site.shared_bytes}" if site.shared_bytes else ""
         template = f"<{', '.join(site.template_args)}>" if site.template_args else ""
         passed = ", ".join(argument.expression for argument in site.arguments)
         out += [f"  {name}{template}<<<{site.grid}, {site.block}{shared}>>>({passed});", "}"]
     return "\n".join(out).encode("utf-8", "replace")
-
-
-def _nothing(kernel: Kernel) -> Draft:
-    problem = Problem(Sizes((), {}), {})
-    known = KnownProblem(
-        kernel.source.suite, kernel.benchmark, problem, {kernel.variant or "": KnownSide(())}
-    )
-    remark = Remark("plan", "no launch of this kernel was found", Reason.NO_LAUNCH_SITE)
-    return Draft(kernel.id, known, (remark,))

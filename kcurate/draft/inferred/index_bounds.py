@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from kcurate.core.grouping import grouped
 from kcurate.cuda_source.parse.syntax_tree import Node as Syntax
 from kcurate.cuda_source.parse.syntax_tree import bare
 from kcurate.cuda_source.semantics import c_expressions as cexpr
@@ -40,13 +41,11 @@ class Bounds:
     scalars: Mapping[str, Poly]
     block: Sequence[int]
     grid: Sequence[Poly]
-    _limits: dict[str, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Collect every guard and every loop bound."""
-        for _, left, limit in self._comparisons("if_statement", "while_statement", "for_statement"):
-            if left.op == "name":
-                self._limits.setdefault(left.text, []).append(limit)
+        compared = self._comparisons("if_statement", "while_statement", "for_statement")
+        self._limits = grouped((left.text, limit) for _, left, limit in compared if left.op == "name")
 
     def _comparisons(self, *kinds: str) -> Iterator[tuple[int, Node, Node]]:
         """Where something is compared with an exclusive upper bound, by statements of these kinds."""
@@ -277,10 +276,10 @@ class Bounds:
             first, condition, body = map(node.child_by_field_name, ("initializer", "condition", "body"))
             moving = {setting.name for setting in self.code.set_within(node)}
             if body is not None and self._accumulates(body, moving):
-                starts = (
-                    {setting.name: setting.value for setting in self.code.set_within(first)} if first else {}
+                begun = self.code.set_within(first) if first else ()
+                yield self._rounds(
+                    self._parsed(condition), {setting.name: setting.value for setting in begun}
                 )
-                yield self._rounds(self._parsed(condition), starts)
 
     def _rounds(self, condition: Node | None, starts: Mapping[str, str]) -> Poly | None:
         """The rounds until one of the joined conditions ends a loop: from its start, else from zero."""

@@ -197,12 +197,12 @@ def tolerance(
     return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 
 
-def of_one_sum(allowed: Tolerance) -> Tolerance:
-    """The tolerance of an output of one element: a sum that cancels has the rounding of its terms.
+def of_one_sum(allowed: Tolerance | None, shape: Sequence[Expr]) -> Tolerance | None:
+    """The tolerance; in an output of one element, a sum that cancels has the rounding of its terms.
 
     Nothing beside it shows how large these are; drafts draw values near 1.
     """
-    return replace(allowed, scale=1.0)
+    return replace(allowed, scale=1.0) if allowed is not None and shape[0] == 1 else allowed
 
 
 def work(bounds: Bounds, block: tuple[int, ...], site: Site) -> int:
@@ -280,13 +280,10 @@ class Configuration:
             return grid
         if "gridDim" not in self.device.text:
             return grid if lost or all(name in host.defaults for name in free) else None
-        self.site.frozen.update(
-            {name: min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS) for name in free}
-        )
-        self._note(
-            "plan.grid",
-            f"guess: grid-stride loops, so any number of blocks works ({', '.join(sorted(free))})",
-        )
+        for name in free:
+            self.site.frozen[name] = min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS)
+        why = f"guess: grid-stride loops, so any number of blocks works ({', '.join(sorted(free))})"
+        self._note("plan.grid", why)
         return grid_of(self.site)
 
     def _guarded_grid(self, bounds: Bounds, block: tuple[int, ...]) -> tuple[Poly, ...]:

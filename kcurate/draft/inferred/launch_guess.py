@@ -110,17 +110,12 @@ def _choice(name: str, body: str) -> str | None:
 
 def whole_parameters(kernel: Kernel, device: Code) -> tuple[str, ...]:
     """The parameters that are integers passed by value."""
-    names = {**device.types, **device.macros}
-    elements = {
-        param.name: types.element(param.type, names, device.text)
-        for param in kernel.params
-        if not param.pointer
-    }
-    return tuple(
-        name
-        for name, element in elements.items()
-        if element is not None and element.lanes == 1 and element.dtype not in types.FLOATS
-    )
+    names, whole = {**device.types, **device.macros}, list[str]()
+    for param in kernel.params:
+        element = None if param.pointer else types.element(param.type, names, device.text)
+        if element is not None and element.lanes == 1 and element.dtype not in types.FLOATS:
+            whole.append(param.name)
+    return tuple(whole)
 
 
 @dataclass(frozen=True)
@@ -149,10 +144,9 @@ class _Reading:
         held = self._threads_that_fit(bounds)
         extents: list[int | None] = []
         for axis in range(axes):
-            if f"blockDim.{_AXES[axis]}" in text:
-                extents.append(held.get(axis, GUESSED_BLOCKS[axes - 1][axis]))
-            else:
-                extents.append(self._counted(bounds, axis) or held.get(axis))
+            usual = GUESSED_BLOCKS[axes - 1][axis] if f"blockDim.{_AXES[axis]}" in text else None
+            counted = self._counted(bounds, axis) if usual is None else None
+            extents.append(counted or held.get(axis, usual))
         known = tuple(extent for extent in extents if extent)
         return known if len(known) == axes and math.prod(known) <= MAX_THREADS else None
 
@@ -164,18 +158,11 @@ class _Reading:
 
     def _counted(self, bounds: Bounds, axis: int) -> int | None:
         """The threads that the code counts with where it does not ask for `blockDim`."""
-        values = list(self._values(bounds))
-        blocks = {
-            _step(value, "blockIdx", axis) for _, value in values if _step(value, "threadIdx", axis) == 1
-        }
-        loops = {
-            self._loop_step(name, bounds) for name, value in values if _step(value, "threadIdx", axis) == 1
-        }
-        rows = {
-            self._rows_step(axis, name, end, bounds)
-            for name, start, end in bounds.loops()
-            if start == cexpr.number(0)
-        }
+        stepping = [each for each in self._values(bounds) if _step(each[1], "threadIdx", axis) == 1]
+        blocks = {_step(value, "blockIdx", axis) for _, value in stepping}
+        loops = {self._loop_step(name, bounds) for name, _ in stepping}
+        from_zero = ((name, end) for name, start, end in bounds.loops() if start == cexpr.number(0))
+        rows = {self._rows_step(axis, name, end, bounds) for name, end in from_zero}
         for counts in (loops, rows, blocks):
             distinct = {count for count in counts if count}
             if distinct:
@@ -229,10 +216,8 @@ class _Reading:
         covers: dict[int, tuple[float, str]] = {}
         for value, below in bounds.guards():
             for axis in axes:
-                step = _growth(value, "blockIdx", axis)
-                blocks = (
-                    _blocks(below, step) if step is not None and names_of(below) <= {*self.sizes} else None
-                )
+                step = _growth(value, "blockIdx", axis) if names_of(below) <= {*self.sizes} else None
+                blocks = _blocks(below, step) if step is not None else None
                 if blocks is not None and blocks > covers.get(axis, (0.0, "")):
                     covers[axis] = blocks
             alone = any(_step(value, "threadIdx", axis) == 1 for axis in range(3))

@@ -27,7 +27,7 @@ from kcurate.draft.inferred import launch_configuration, pointer_parameters, sca
 from kcurate.draft.inferred.draft_parts import Parts
 from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.inferred.launch_configuration import Configuration
-from kcurate.draft.sketch import OPEN, Draft, Reason
+from kcurate.draft.sketch import OPEN, Draft, Reason, known_problem
 from kcurate.problem import c_types as types
 from kcurate.problem.expressions import names_in
 from kcurate.records import Arg, KnownProblem, KnownSide, Launch, Problem, Sizes, Step
@@ -64,17 +64,17 @@ def draft_of(parts: Parts, name: str, template: tuple[str, ...]) -> Draft:
 
 def _arguments(parts: Parts, texts: Sequence[str], bounds: Bounds) -> tuple[Arg, ...]:
     """The launch step's arguments; buffers are sized in a second pass, when all pointers are known."""
-    args: list[Arg] = []
-    for param, text in zip(parts.kernel.params, texts, strict=False):
-        if param.pointer:
-            args.append(pointer_parameters.buffer_argument(parts, param, text))
-        else:
-            args.append(scalar_parameters.scalar_argument(parts, param))
+    args = tuple(
+        pointer_parameters.buffer_argument(parts, param, text)
+        if param.pointer
+        else scalar_parameters.scalar_argument(parts, param)
+        for param, text in zip(parts.kernel.params, texts, strict=False)
+    )
     for param, text in zip(parts.kernel.params, texts, strict=False):
         if param.name in parts.pointers:
             count = pointer_parameters.element_count(parts, param, text, bounds)
             parts.counts[param.name] = count if count is not None else factor(OPEN)
-    return tuple(args)
+    return args
 
 
 def _draft(
@@ -113,10 +113,5 @@ def _known_problem(parts: Parts, steps: tuple[Step, ...], sizes: Sizes, single_s
         for name, usage in parts.usages.items()
         if usage.atomic and parts.elements[name].dtype in types.FLOATS
     )
-    return KnownProblem(
-        parts.kernel.source.suite,
-        parts.kernel.benchmark,
-        Problem(sizes, parts.buffers, parts.scalars, single_size=single_size),
-        {parts.kernel.variant or "": KnownSide(steps, nondeterministic=nondeterministic)},
-        (parts.kernel.span.path,),
-    )
+    problem = Problem(sizes, parts.buffers, parts.scalars, single_size=single_size)
+    return known_problem(parts.kernel, problem, KnownSide(steps, nondeterministic=nondeterministic))

@@ -120,18 +120,15 @@ def add_buffers(parts: Parts, bounds: Bounds) -> None:
         if usage.unknown:
             parts.note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
         known = parts.sizes(()).keys() - {OPEN}
-        tolerance = (
-            launch_configuration.tolerance(element, bounds, known, [*parts.counts.values()])
-            if role != "in"
-            else None
-        )
+        tolerance = None
+        if role != "in":
+            tolerance = launch_configuration.tolerance(element, bounds, known, [*parts.counts.values()])
         why = "guess: as many terms as the longest loop"
         if tolerance is None and usage.atomic and (terms := _added(parts, name)) is not None:
             tolerance, why = Tolerance(terms=terms), "guess: every element that is read is added atomically"
         if tolerance is not None:
             parts.note(f"buffers.{name}.tolerance", why)
-            if parts.counts[name].constant == 1:
-                tolerance = launch_configuration.of_one_sum(tolerance)
+        tolerance = launch_configuration.of_one_sum(tolerance, shape)
         parts.buffers[name] = Buffer(element.dtype, shape, init, role, tolerance)
     if not any(buffer.role in ("out", "inout") for buffer in parts.buffers.values()):
         parts.note("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)

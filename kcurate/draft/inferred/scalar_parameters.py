@@ -96,8 +96,7 @@ def _first_round(parts: Parts, param: Param, poly: Poly) -> Poly:
     if not inside:
         return poly
     parts.note(
-        f"scalars.{param.name}",
-        f"guess: the host loops over {', '.join(sorted(inside))}; first iteration",
+        f"scalars.{param.name}", f"guess: the host loops over {', '.join(sorted(inside))}; first iteration"
     )
     parts.site.frozen.update({name: meaning.defaults.get(name, GUESSED_WHOLE) for name in inside})
     return parts.site.poly(parts.text_of(param)) or number(GUESSED_WHOLE)

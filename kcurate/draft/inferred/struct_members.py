@@ -53,9 +53,7 @@ class Unfolded:
             for step in side.plan
         )
         known = replace(
-            draft.known,
-            problem=replace(problem, scalars=scalars),
-            sides={variant: replace(side, plan=plan)},
+            draft.known, problem=replace(problem, scalars=scalars), sides={variant: replace(side, plan=plan)}
         )
         owners = {_flat(name, member): name for name, inside in self.structs.items() for member in inside}
         remarks = []

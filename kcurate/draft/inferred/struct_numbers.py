@@ -29,11 +29,8 @@ def integers_over_sizes(
     values = {}
     for member in inside:
         if not member.real and _reads(code, member):
-            host_value = (
-                site.poly(f"{owner}.{member.path}")
-                if PATH.fullmatch(owner) and "[" not in member.path
-                else None
-            )
+            plain = PATH.fullmatch(owner) and "[" not in member.path
+            host_value = site.poly(f"{owner}.{member.path}") if plain else None
             values[f"{name}.{member.path}"] = (
                 host_value if host_value is not None else factor(f"{name}_{member.field.name}")
             )

@@ -105,33 +105,22 @@ def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
     """The kernel as both sides, with no padding around its buffers."""
     (shown,) = known.sides.values()
     plain = shown.side(code)
+    origin, family = Origin("curated"), known.benchmark
     return Candidate(
-        id=name,
-        family=known.benchmark,
-        domain="unclassified",
-        license=None,
-        origin=Origin("curated"),
-        techniques=(),
-        description="",
-        problem=known.problem,
-        slow=plain,
-        fast=plain,
+        name, family, "unclassified", None, origin, (), "", known.problem, slow=plain, fast=plain
     )
 
 
 def _surrounded(side: Side, problem: Problem) -> Side:
     """The side with zeros around every buffer that its plan uses only as a launch argument."""
     surrounded = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
-    around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in surrounded.items()}
-    rows = {name: _rows(surrounded[name], around[name]) for name in surrounded}
-    views = {
-        name: View(pad=((rows[name], rows[name]), *((0, 0) for _ in buffer.shape[1:])))
-        for name, buffer in surrounded.items()
-    }
-    offsets = {name: _offset(surrounded[name], rows[name]) for name in surrounded}
-    return replace(
-        side, plan=tuple(_moved(step, offsets) for step in side.plan), views={**side.views, **views}
-    )
+    views, offsets = dict(side.views), dict[str, Expr]()
+    for name, buffer in surrounded.items():
+        # Rows of the first axis that hold so many bytes.
+        rows = -(-(AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize) // row_elements(buffer))
+        views[name] = View(pad=((rows, rows), *((0, 0) for _ in buffer.shape[1:])))
+        offsets[name] = "*".join([str(rows), *(f"({extent})" for extent in buffer.shape[1:])])
+    return replace(side, plan=tuple(_moved(step, offsets) for step in side.plan), views=views)
 
 
 def _movable(name: str, buffer: Buffer, side: Side) -> bool:
@@ -148,23 +137,14 @@ def row_elements(buffer: Buffer) -> int:
     return math.prod(extent for extent in buffer.shape[1:] if isinstance(extent, int))
 
 
-def _rows(buffer: Buffer, elements: int) -> int:
-    """Rows of the first axis that hold at least `elements`."""
-    return -(-elements // row_elements(buffer))
-
-
-def _offset(buffer: Buffer, rows: int) -> str:
-    return "*".join([str(rows), *(f"({extent})" for extent in buffer.shape[1:])])
-
-
 def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
     if not isinstance(step, Launch):
         return step
 
     def pointer(arg: BufferArg) -> BufferArg:
-        return (
-            BufferArg(arg.buffer, f"({arg.offset}) + {offsets[arg.buffer]}") if arg.buffer in offsets else arg
-        )
+        if arg.buffer not in offsets:
+            return arg
+        return BufferArg(arg.buffer, f"({arg.offset}) + {offsets[arg.buffer]}")
 
     def moved(arg: Arg) -> Arg:
         if isinstance(arg, str) and arg in offsets:
@@ -208,10 +188,8 @@ def _admitted(
     """The admission with test sizes that leave as little untested as the kernel can do."""
 
     def works(problem: Problem) -> bool:
-        return (
-            judging(candidate(with_problem(form, problem).known, code, form.kernel)).outcome
-            is Outcome.CORRECT
-        )
+        tried_too = candidate(with_problem(form, problem).known, code, form.kernel)
+        return judging(tried_too).outcome is Outcome.CORRECT
 
     (shown,) = form.known.sides.values()
     sides = {"kernel": shown.side(code)}
@@ -278,15 +256,6 @@ def with_problem(draft: Draft, problem: Problem) -> Draft:
     return replace(draft, known=replace(draft.known, problem=problem))
 
 
-def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
-    if not needs:
-        return None
-    buffers = draft.known.problem.buffers
-    shaped = {n: replace(buffers[n], shape=(need, *buffers[n].shape[1:])) for n, need in needs.items()}
-    text = "guess, from the kernel's indices; the host allocates a different size"
-    return _with_buffers(draft, shaped, text, [f"{name}.shape" for name in needs])
-
-
 def _with_buffers(draft: Draft, changed: Mapping[str, Buffer], why: str, places: Iterable[str]) -> Draft:
     """The draft with some buffers changed, and a remark on each place that did."""
     problem = draft.known.problem
@@ -298,9 +267,11 @@ def _with_buffers(draft: Draft, changed: Mapping[str, Buffer], why: str, places:
 def _plain_forms(draft: Draft) -> Iterator[Draft]:
     """The draft, then the draft with buffers as long as the kernel's indices require."""
     yield draft
-    shaped = _shaped(draft, dict(draft.needs))
-    if shaped is not None:
-        yield shaped
+    if draft.needs:
+        buffers = draft.known.problem.buffers
+        shaped = {n: replace(buffers[n], shape=(need, *buffers[n].shape[1:])) for n, need in draft.needs}
+        text = "guess, from the kernel's indices; the host allocates a different size"
+        yield _with_buffers(draft, shaped, text, [f"{name}.shape" for name in shaped])
 
 
 def _filled_forms(draft: Draft) -> Iterator[Draft]:

@@ -31,6 +31,14 @@ RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2
 
 
+class RefusedError(InputError):
+    """A completed file cannot be used yet; `verdict`: of the judge that refused it."""
+
+    def __init__(self, fault: toml_reader.Fault, hint: str) -> None:
+        super().__init__(fault.what, where=fault.where, hint=hint)
+        self.verdict = fault.verdict
+
+
 class AdmittingJudge:
     """The judge of drafts: the emulator, and a GPU, if one is given, for what the emulator cannot decide.
 
@@ -92,12 +100,8 @@ def different(settings: Sequence[Mapping[str, int]]) -> int:
 
 def largest_buffer(problem: Problem | None) -> int:
     """The elements of the largest buffer at any test size."""
-    if problem is None:
-        return 0
-    return max(
-        (elements(buffer, sizes) for sizes in problem.sizes.test for buffer in problem.buffers.values()),
-        default=0,
-    )
+    settings, buffers = (problem.sizes.test, problem.buffers.values()) if problem is not None else ((), ())
+    return max((elements(buffer, sizes) for sizes in settings for buffer in buffers), default=0)
 
 
 def check(
@@ -142,11 +146,7 @@ def check(
         summary = record.finish({"files": dict(counts)})
         report(summary)
         if faulty:
-            raise InputError(
-                faulty[0].what,
-                where=faulty[0].where,
-                hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
-            )
+            raise RefusedError(faulty[0], f"{counts['refused']} of {len(files)} files cannot be used yet")
         return summary
 
 
@@ -196,8 +196,5 @@ def faults(form: toml_reader.Form, code: str, judge: AdmittingJudge) -> list[tom
     result = judge(admit.candidate(known, code, form.kernel or ""))
     if result.outcome is Outcome.CORRECT:
         return []
-    return [
-        toml_reader.Fault(
-            form.path, toml_reader.line_of(form.text, "sides"), f"{result.outcome}: {result.detail}"
-        )
-    ]
+    line = toml_reader.line_of(form.text, "sides")
+    return [toml_reader.Fault(form.path, line, f"{result.outcome}: {result.detail}", result)]

@@ -16,11 +16,11 @@ from kcurate.draft import run_results
 from kcurate.draft.captured.expression_choice import Trust
 from kcurate.draft.file import toml_reader, toml_writer
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
-from kcurate.draft.sketch import Draft
+from kcurate.draft.sketch import Draft, known_problem
 from kcurate.draft.trying import admit, measured_extents
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge, faults
 from kcurate.draft.trying.model_proposals import Try, reads_files
-from kcurate.records import Kernel, KnownProblem, Problem
+from kcurate.records import Kernel, KnownProblem, Problem, Verdict
 from kcurate.suites.problems import tied
 
 COMPLETED = "# Open places were filled in by a program; admitted."
@@ -32,12 +32,16 @@ Complete = Callable[[str, str, Try], None]
 
 
 class Settled(NamedTuple):
-    """A kernel's outcome, its reason if any, and a message; `recorded`: sizes are of recorded launches."""
+    """A kernel's outcome, its reason if any, and a message; `recorded`: sizes are of recorded launches.
+
+    `verdict`: of the judge that refused the draft.
+    """
 
     outcome: str
     why: str
     line: str
     recorded: bool = False
+    verdict: Verdict | None = None
 
     @property
     def admitted(self) -> bool:
@@ -73,7 +77,7 @@ class Settling:
             untested = f"; {result.untested}" if result.untested else ""
             return Settled("admitted", "", f"admitted at sizes {result.sizes}{untested}")
         outcome = str(result.verdict.outcome)
-        return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}")
+        return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}", verdict=result.verdict)
 
     def settle_texts(self, texts: Sequence[Draft], more: Sequence[str] = ()) -> Settled:
         """Settle what the text alone gives: of several launches that differ, those that work, the strictest.
@@ -189,13 +193,7 @@ class Settling:
         if not admitted:
             return None
         (side,) = admitted[0].sides.values()
-        known = KnownProblem(
-            self.kernel.source.suite,
-            self.kernel.benchmark,
-            admitted[0].problem,
-            {self.kernel.variant or "": side},
-            (self.kernel.span.path,),
-        )
+        known = known_problem(self.kernel, admitted[0].problem, side)
         store.write_json(self.path.with_name(RECORD_NAME), tied(known, self.code))
         return Settled("completed", "", "completed and admitted")
 

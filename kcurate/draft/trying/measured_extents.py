@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations_with_replacement, permutations
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from kcurate.draft import size_settings
 from kcurate.draft.algebra import Poly
-from kcurate.draft.captured import candidate_expressions
+from kcurate.draft.captured.candidate_expressions import Names, Values, extents, poly_of
 from kcurate.draft.for_pairs.other_kernel import launches_of
 from kcurate.draft.inferred.buffer_contents import any_integers
 from kcurate.draft.size_settings import Settings
@@ -61,10 +61,15 @@ def reopened(draft: Draft) -> Draft:
     buffers = {
         name: replace(buffer, shape=(OPEN, *buffer.shape[1:])) for name, buffer in problem.buffers.items()
     }
-    places = {f"buffers.{name}.shape" for name in buffers}
-    kept = tuple(remark for remark in draft.remarks if remark.place not in places)
-    remarks = (*kept, *(Remark(place, "elements", Reason.NO_EXTENT) for place in sorted(places)))
-    return replace(with_problem(draft, replace(problem, buffers=buffers)), remarks=remarks, needs=())
+    changed = with_problem(draft, replace(problem, buffers=buffers))
+    return replace(_remarked(changed, buffers, "shape", "elements", Reason.NO_EXTENT), needs=())
+
+
+def _remarked(draft: Draft, names: Iterable[str], key: str, text: str, reason: Reason | None = None) -> Draft:
+    """The draft with a remark on a field of some buffers, in place of others on it."""
+    places = {f"buffers.{name}.{key}" for name in names}
+    kept = (remark for remark in draft.remarks if remark.place not in places)
+    return replace(draft, remarks=(*kept, *(Remark(place, text, reason) for place in sorted(places))))
 
 
 def narrowed(draft: Draft) -> Draft | None:
@@ -77,11 +82,8 @@ def narrowed(draft: Draft) -> Draft | None:
     }
     if not buffers:
         return None
-    places = {f"buffers.{name}.init" for name in buffers}
-    kept = tuple(remark for remark in draft.remarks if remark.place not in places)
-    remarks = tuple(Remark(place, "guess: few values, since others lead astray") for place in sorted(places))
     changed = with_problem(draft, replace(problem, buffers={**problem.buffers, **buffers}))
-    return replace(changed, remarks=(*kept, *remarks))
+    return _remarked(changed, buffers, "init", "guess: few values, since others lead astray")
 
 
 def measured(draft: Draft, code: str, reach: Reach, *, enough: bool = False) -> Draft:
@@ -189,14 +191,12 @@ def _few(limits: Mapping[str, int | None], large: Sequence[str]) -> tuple[Mappin
     )
 
 
-def _fitted(
-    values: candidate_expressions.Values, names: candidate_expressions.Names, block: Sequence[int]
-) -> Expr | None:
+def _fitted(values: Values, names: Names, block: Sequence[int]) -> Expr | None:
     """The simplest expression that gives the elements at every setting; a number if they are the same."""
     if len(set(values)) == 1:
         return values[0]
     expressions = chain(
-        candidate_expressions.extents(values, names, block),
+        extents(values, names, block),
         _strided(values, names),
         _multiplied(values, names),
     )
@@ -221,7 +221,7 @@ def _monomials(names: Sequence[str]) -> list[tuple[str, ...]]:
     ]
 
 
-def _polynomial(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Expr | None:
+def _polynomial(values: Values, names: Names) -> Expr | None:
     """The sum of products of sizes with whole factors that gives the elements at every setting."""
     monomials = _monomials([name for name, known in names.items() if len(set(known)) > 1])
     if len(values) < len(monomials) + MORE_SETTINGS:
@@ -239,7 +239,7 @@ def _polynomial(values: candidate_expressions.Values, names: candidate_expressio
     return Poly(terms).expr()
 
 
-def _covering(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Expr | None:
+def _covering(values: Values, names: Names) -> Expr | None:
     """The least multiple of a product or sum of sizes that no setting exceeds, and all come nearest to."""
     least = 1 << (max(values) - 1).bit_length()
     best: tuple[float, Expr] = (min(values) / least, least)
@@ -257,9 +257,9 @@ def _covering(values: candidate_expressions.Values, names: candidate_expressions
     return best[1] if best[0] >= LEAST_REACHED else None
 
 
-def _multiplied(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
+def _multiplied(values: Values, names: Names) -> Iterator[str]:
     """Products of any names, the fewest first, with a factor that is the same at every setting."""
-    left: list[tuple[candidate_expressions.Values, tuple[str, ...]]] = [(values, ())]
+    left: list[tuple[Values, tuple[str, ...]]] = [(values, ())]
     for _ in range(MOST_FACTORS):
         further = []
         for rest, chosen in left:
@@ -274,7 +274,7 @@ def _multiplied(values: candidate_expressions.Values, names: candidate_expressio
         left = further
 
 
-def _strided(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
+def _strided(values: Values, names: Names) -> Iterator[str]:
     """Rows of one length at a distance of another: all whole but the last."""
     for rows, step, last in permutations(names, 3):
         matrix = (names[rows], names[step], names[last])
@@ -292,8 +292,8 @@ def _filled(
 ) -> Draft:
     """The draft with these buffers, tried at the usual sizes and at what `settings` adds."""
     buffers = {**problem.buffers, **shaped}
-    counts = [candidate_expressions.poly_of(buffer.shape[0]) for buffer in buffers.values()]
-    grid = [candidate_expressions.poly_of(extent) for extent in launch.grid]
+    counts = [poly_of(buffer.shape[0]) for buffer in buffers.values()]
+    grid = [poly_of(extent) for extent in launch.grid]
     limits = dict(draft.limits)
     steps = size_settings.ladder(limits, [*counts, *grid], block)
     ladder = (*steps[:1], *settings, *steps[1:])
@@ -301,13 +301,8 @@ def _filled(
         return draft
     bench = size_settings.bench(limits, counts)
     filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
-    places = {f"buffers.{name}.shape" for name in shaped}
-    kept = [
-        remark
-        for remark in draft.remarks
-        if remark.place not in places and remark.reason is not Reason.ONE_SIZE
-    ]
-    remarks = (*kept, *(Remark(place, WHY) for place in sorted(places)))
-    extents = " ".join(str(buffer.shape[0]) for buffer in shaped.values())
-    loose = tuple(name for name in draft.loose if not re.search(rf"\b{name}\b", extents))
+    tried = tuple(remark for remark in draft.remarks if remark.reason is not Reason.ONE_SIZE)
+    remarks = _remarked(replace(draft, remarks=tried), shaped, "shape", WHY).remarks
+    extents_text = " ".join(str(buffer.shape[0]) for buffer in shaped.values())
+    loose = tuple(name for name in draft.loose if not re.search(rf"\b{name}\b", extents_text))
     return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder, loose=loose)
