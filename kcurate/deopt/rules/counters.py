@@ -15,8 +15,7 @@ from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.declaration_scopes import in_loop_with
-from kcurate.deopt.rules.loops import aliased
-from kcurate.deopt.rules.plans import launches, same_block
+from kcurate.deopt.rules.plans import aliased, launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.read_only_uses import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS

@@ -15,7 +15,7 @@ from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
 from kcurate.cuda_source.semantics.builtin_effects import only_reads
 from kcurate.deopt.rules import index_enumeration
 from kcurate.deopt.rules.declaration_scopes import declaration_of, in_loop_with
-from kcurate.deopt.rules.loops import aliased
+from kcurate.deopt.rules.plans import aliased
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
 from kcurate.deopt.rules.read_only_uses import elements_only_read
 from kcurate.records import Launch
