@@ -20,21 +20,6 @@ from kcurate.prompts.replies import Answer, Unreadable, read_reply, write_answer
 from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, go_on, in_any_language, write
 
 __all__ = [
-    "FORMAT",
-    "Answer",
-    "Earlier",
-    "Example",
-    "Material",
-    "Technique",
-    "Unreadable",
-    "again",
-    "asking_why",
-    "build",
-    "chat",
-    "feedback",
-    "go_on",
-    "in_any_language",
-    "read_reply",
-    "write",
-    "write_answer",
-]
+    "FORMAT", "Answer", "Earlier", "Example", "Material", "Technique", "Unreadable", "again", "asking_why",
+    "build", "chat", "feedback", "go_on", "in_any_language", "read_reply", "write", "write_answer",
+]  # fmt: skip
