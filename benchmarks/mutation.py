@@ -35,7 +35,7 @@ from kcurate.backends.base import Compiled
 from kcurate.core import resources, store
 from kcurate.judge import compile_side
 from kcurate.judge.case import Ruling
-from kcurate.judge.checks import same_binary
+from kcurate.judge.checks import binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.mutate.choosing import in_turns
@@ -103,7 +103,7 @@ def equivalent(trial: Trial) -> bool:
         if not isinstance(made, Compiled):
             return False
         compiled[side] = made
-    return same_binary.same(both, compiled)
+    return binary.same(both, compiled)
 
 
 def row(trial: Trial, verdict: Verdict) -> dict[str, Any]:

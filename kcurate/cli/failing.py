@@ -50,8 +50,8 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
     ),
     "deopt": (
         "kcurate.deopt.stage:StartOutcome",
-        "kcurate.deopt.models.run_counts:StartOutcome",
-        "kcurate.deopt.models.run_counts:SearchOutcome",
+        "kcurate.deopt.models.run:StartOutcome",
+        "kcurate.deopt.models.run:SearchOutcome",
         "kcurate.records:AttemptOutcome",
         "kcurate.records:Outcome",
     ),

@@ -30,9 +30,7 @@ place in the order (`docs/deopt-rules.md`).
 | `barrier_parts` | the code between barriers, as loops over elements |
 | `relocation` | rewrites an expression for another scope |
 | `ranges`, `index_enumeration` | bounds of integer expressions |
-| `declaration_scopes` | which declaration a name refers to, the loops around it |
-| `first_use` | whether statements set a local before they use it |
-| `read_only_uses` | whether a value is only read, and which accesses store to an element |
+| `variable_uses` | which declaration a name refers to, and whether it is only read, or set before use |
 | `statement_removal` | statements removed with the code that becomes empty |
 """
 
