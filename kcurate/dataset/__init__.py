@@ -6,7 +6,7 @@
 | `gates` with `licences`, `secrets`, `contamination` | which rows are refused, and why |
 | `changes` | versions, and which rows changed between them |
 | `card`, `croissant` | the dataset card and the Croissant description, generated from the data |
-| `column_words` | what each column holds |
+| `column_words` | the words of the card (`card.toml`), and what each column holds |
 | `stage` | `kcurate build` |
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 | `explained` | rows of `explained`: an answer with the measurements that explain it |
