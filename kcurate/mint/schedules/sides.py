@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
 
 from kcurate.mint.graph import Graph
 from kcurate.mint.naive import FIRST, HEADERS, scratch_buffers
@@ -20,74 +22,14 @@ _COMBINE = {
     ("max", "float"): "fmaxf({0}, {1})", ("max", "int"): "max({0}, {1})",
     ("min", "float"): "fminf({0}, {1})", ("min", "int"): "min({0}, {1})",
 }  # fmt: skip
-_WARP = """\
-// Over all lanes of a warp; every lane gets the result.
-__device__ __forceinline__ {kind} warp_{how}_{kind}({kind} value)
-{{
-    for (int offset = 16; offset > 0; offset >>= 1) {{
-        {kind} other = __shfl_xor_sync(0xffffffffu, value, offset);
-        value = {both};
-    }}
-    return value;
-}}
-"""
-_BLOCK = """\
-// Over all threads of a block; every thread gets the result.
-__device__ __forceinline__ {kind} block_{how}_{kind}({kind} value)
-{{
-    __shared__ {kind} totals[32];
-    value = warp_{how}_{kind}(value);
-    if ((threadIdx.x & 31) == 0) totals[threadIdx.x >> 5] = value;
-    __syncthreads();
-    value = threadIdx.x % 32 < blockDim.x / 32 ? totals[threadIdx.x % 32] : {first};
-    value = warp_{how}_{kind}(value);
-    __syncthreads();
-    return value;
-}}
-"""
-_COLUMN = """\
-// Over the eight threads of each column of a block of 32 by 8; all of them get the result.
-__device__ __forceinline__ {kind} column_{how}_{kind}({kind} value)
-{{
-    __shared__ {kind} parts[8][32];
-    parts[threadIdx.y][threadIdx.x] = value;
-    __syncthreads();
-    value = parts[0][threadIdx.x];
-    for (int y = 1; y < 8; ++y) {{
-        {kind} other = parts[y][threadIdx.x];
-        value = {both};
-    }}
-    __syncthreads();
-    return value;
-}}
-"""
-_SCAN = """\
-// Inclusive scan over the threads of a block, after `carry`, which becomes the carry for the next tile.
-__device__ __forceinline__ {kind} block_scan_{how}_{kind}({kind} value, {kind} *carry)
-{{
-    __shared__ {kind} totals[32];
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    for (int offset = 1; offset < 32; offset <<= 1) {{
-        {kind} other = __shfl_up_sync(0xffffffffu, value, offset);
-        if (lane >= offset) value = {both};
-    }}
-    if (lane == 31) totals[warp] = value;
-    __syncthreads();
-    {kind} before = *carry;
-    for (int w = 0; w < blockDim.x / 32; ++w) {{
-        if (w == warp) {{
-            {kind} other = before;
-            value = {both};
-        }}
-        {kind} other = totals[w];
-        before = {carried};
-    }}
-    *carry = before;
-    __syncthreads();
-    return value;
-}}
-"""
-_TEXTS = {"warp": _WARP, "block": _BLOCK, "column": _COLUMN, "block_scan": _SCAN}
+# Reductions and scans of warps and blocks, by name; a `string.Template` each.
+_HELPERS = dict(
+    zip(
+        ("warp", "block", "column", "block_scan"),
+        files("kcurate.mint.schedules").joinpath("helpers.cu").read_text("utf-8").split("\n\n"),
+        strict=True,
+    )
+)
 
 
 def helper_text(names: list[str]) -> str:
@@ -103,7 +45,8 @@ def helper_text(names: list[str]) -> str:
 
 def _text(form: str, how: str, kind: str) -> str:
     combine = _COMBINE[how, kind]
-    return _TEXTS[form].format(
+    text = Template(_HELPERS[form].rstrip() + "\n")
+    return text.substitute(
         kind=kind,
         how=how,
         both=combine.format("value", "other"),
