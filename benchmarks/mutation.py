@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harmless_changes import CHANGES
+from harmless_changes import CHANGES, in_turns
 from switched_mistakes import at_bench_alone
 
 from kcurate.backends.base import Compiled
@@ -38,7 +38,6 @@ from kcurate.judge.case import Ruling
 from kcurate.judge.checks import binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees import batch
-from kcurate.mutate.choosing import in_turns
 from kcurate.mutate.wrong import OPERATORS
 from kcurate.records import Candidate, Outcome, Problem, Side, Sizes, Verdict
 

@@ -8,7 +8,6 @@
 | `local_model` | models in this process (transformers) |
 | `endpoint` | models behind an API, and the tools that Claude may have between turns |
 | `judging` | completions through the judges |
-| `likelihood` | how likely a local model finds known answers |
 | `scores`, `intervals` | the scores of a model, and their intervals by family |
 | `comparing` | two models on the same tasks, and the plot of the comparison |
 | `taught` | which tasks an adapter was trained on, so that it is not scored on them |

@@ -98,7 +98,6 @@ from kcurate.records.problem import (
 from kcurate.records.profile import Profile
 from kcurate.records.run import Failure, Item, Summary
 from kcurate.records.verdict import (
-    CHECKS,
     Environment,
     Outcome,
     Resources,
@@ -110,7 +109,7 @@ from kcurate.records.verdict import (
 )
 
 __all__ = [
-    "CHECKS", "MOST_VALUE", "SIDES", "Arg", "Argument", "Attempt", "AttemptOutcome", "BatchJob",
+    "MOST_VALUE", "SIDES", "Arg", "Argument", "Attempt", "AttemptOutcome", "BatchJob",
     "BatchRequest", "BenchSize", "BindTexture", "Buffer", "BufferArg", "Call", "Candidate", "Capture",
     "CapturedArg", "CapturedBuffer", "CapturedLaunch", "CapturedPointer", "CapturedSymbol",
     "CompiledKernel", "Condition", "Configuration", "Contents", "Copy", "Environment", "Exchange", "Expr",

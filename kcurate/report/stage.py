@@ -24,13 +24,15 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.profiling import on_file
-from kcurate.records import CHECKS, Candidate, Outcome, Summary
+from kcurate.records import Candidate, Outcome, Summary
 from kcurate.report.entries import Entry, entry, line, part, three
 from kcurate.report.settings import ReportConfig
 from kcurate.verdicts import items, readable
 
 # Pairs compressed together. Neighbours share code: larger groups compress better, and take longer to inflate.
 GROUP = 16
+# What each check of a verdict found to hold, for a reader of the page; compute-sanitizer's tools come last.
+CHECKS: Mapping[str, str] = json.loads((files("kcurate.report") / "assets" / "checks.json").read_bytes())
 _SCRIPTS = ("table.js", "plot.js", "diff.js", "pair.js")
 
 
