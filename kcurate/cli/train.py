@@ -19,6 +19,11 @@ from kcurate.train.settings import CallOptions, TrainSettings
 if TYPE_CHECKING:
     from kcurate.train.stage import TrainConfig
 
+SetsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as sft.epochs=2; may be repeated."),
+]
+
 
 def train(
     options: Annotated[dict[str, Any], Overrides(TrainSettings)],
@@ -47,12 +52,7 @@ def train(
         ),
     ] = None,
     config: Annotated[Path | None, Option("A TOML file that overrides the recipe.", metavar="FILE")] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="One setting, such as sft.epochs=2; may be repeated."
-        ),
-    ] = None,
+    sets: SetsOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     *,
     call: CallOptions,
