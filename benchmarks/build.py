@@ -42,7 +42,7 @@ from kcurate.deopt.stage import DeoptConfig
 from kcurate.deopt.stage import run as deopt
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
-from kcurate.validate import inputs
+from kcurate.validate import stage as validating
 from kcurate.verdicts import readable
 from kcurate.verdicts.keys import verdict_key
 
@@ -181,7 +181,7 @@ def reading(repeats: int, count: int, folder: Path) -> None:
     few, many = Workspace(folder / "few"), Workspace(folder / "many")
     made = {len(found): found for found in (make_pairs(few, count), make_pairs(many, 10 * count))}
     for what, read in (
-        ("pairs (validate)", lambda size, _: inputs.read(made[size])),
+        ("pairs (validate)", lambda size, _: validating.read(made[size])),
         ("pairs with verdicts (build, report)", judged),
     ):
         calls = [

@@ -46,7 +46,7 @@ from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
 from kcurate.judge import compile_side
-from kcurate.judge.checks import same_binary
+from kcurate.judge.checks import binary
 from kcurate.judge.checks.static import check_source
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import default_jobs, judge_many
@@ -153,7 +153,7 @@ def before_judging(candidate: Candidate) -> str | None:
         if isinstance(answer, CompileFailure):
             return "compile_error"
         compiled[side] = answer
-    return "same_machine_code" if same_binary.same(candidate, compiled) else None
+    return "same_machine_code" if binary.same(candidate, compiled) else None
 
 
 def on_emulator(only: str, rules: frozenset[str], *, judged: bool, jobs: int, minutes: float) -> Table:

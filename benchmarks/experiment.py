@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -539,9 +538,7 @@ def middle(session: Session, arm: Arm) -> tuple[Task, ...]:
 def likelihood(session: Session, arm: Arm) -> dict[str, Any]:
     """The likelihoods of known answers; kept one a line of a Parquet file."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from kcurate.evaluation.likelihood import likelihoods
+    from likelihood import likelihoods
 
     rows = session.prepared.likely
     found = likelihoods(session.model(arm), session.adapter(arm), [(row.prompt, row.answer) for row in rows])
@@ -549,9 +546,7 @@ def likelihood(session: Session, arm: Arm) -> dict[str, Any]:
         {"kind": row.kind, "task": row.task, "family": row.family, "nats": each.nats, "tokens": each.tokens}
         for row, each in zip(rows, found, strict=True)
     ]
-    data = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(table), data, compression="zstd")
-    store.write_bytes(session.state / arm.name / "likelihoods.parquet", data.getvalue())
+    completions.write_table(session.state / arm.name / "likelihoods.parquet", pa.Table.from_pylist(table))
     return {name: codec.to_data(estimate) for name, estimate in of_likelihoods(table).items()}
 
 

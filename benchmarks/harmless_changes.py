@@ -2,16 +2,17 @@
 
 Renamed variables, swapped operands, a fused multiply-add, another loop form, hoisted indices, another block
 size. Each applies only where the text alone shows that it is safe; results may differ by rounding. Not
-covered: mistakes (`kcurate.mutate.wrong`), choosing among the changes (`kcurate.mutate.choosing`).
+covered: mistakes (`kcurate.mutate.wrong`), which changes a dataset takes (`kcurate.mutate.broken`).
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kcurate.mutate.choosing import Change, of_text
+from kcurate.mutate.choosing import Change, Changed, every, of_text
 from kcurate.mutate.spans import KEYWORDS, TYPES, Changes, Code, Edit
 from kcurate.records import Launch, Side
 
@@ -169,3 +170,21 @@ CHANGES: Mapping[str, Change] = {
     function.__name__: of_text(function)
     for function in (renamed, renamed_all, reordered, fused, loop_form, hoisted, unrolled)
 } | {"reblocked": reblocked, "reciprocal": of_text(reciprocal)}
+
+
+def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -> tuple[Changed, ...]:
+    """At most `count` different sides, cycling through the changes; the same for the same seed."""
+    rng = random.Random(seed)
+    stocks = {name: list(every(side, changes, name)) for name in changes}
+    for stock in stocks.values():
+        rng.shuffle(stock)
+    order = [name for name, stock in stocks.items() if stock]
+    rng.shuffle(order)
+    chosen: list[Changed] = []
+    while len(chosen) < count and any(stocks[name] for name in order):
+        for name in order:
+            if stocks[name] and len(chosen) < count:
+                changed = stocks[name].pop()
+                if all(changed.side != other.side for other in chosen):
+                    chosen.append(changed)
+    return tuple(chosen)

@@ -28,17 +28,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harmless_changes import CHANGES
+from harmless_changes import CHANGES, in_turns
 from switched_mistakes import at_bench_alone
 
 from kcurate.backends.base import Compiled
 from kcurate.core import resources, store
 from kcurate.judge import compile_side
 from kcurate.judge.case import Ruling
-from kcurate.judge.checks import same_binary
+from kcurate.judge.checks import binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees import batch
-from kcurate.mutate.choosing import in_turns
 from kcurate.mutate.wrong import OPERATORS
 from kcurate.records import Candidate, Outcome, Problem, Side, Sizes, Verdict
 
@@ -103,7 +102,7 @@ def equivalent(trial: Trial) -> bool:
         if not isinstance(made, Compiled):
             return False
         compiled[side] = made
-    return same_binary.same(both, compiled)
+    return binary.same(both, compiled)
 
 
 def row(trial: Trial, verdict: Verdict) -> dict[str, Any]:

@@ -22,11 +22,16 @@ import argparse
 import contextlib
 import random
 import re
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent))
+
+from harmless_changes import in_turns
 
 from kcurate import prompts
 from kcurate.backends.base import CompileFailure
@@ -41,7 +46,7 @@ from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.judge.referees.local import Referees
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every, in_turns
+from kcurate.mutate.choosing import every
 from kcurate.problem import shown
 from kcurate.problem.neutral import neutral
 from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Prompt, Verdict, WrongAttempt

@@ -29,6 +29,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kcurate.cli import ending
+from kcurate.core import progress
 from kcurate.errors import KcurateError, OptionError
 
 EXIT_ERROR = 1
@@ -62,10 +64,8 @@ def run(args: Sequence[str]) -> int:
         return _complain("stdout: is closed (redirect it to /dev/null if nobody reads it)")
     import typer
 
-    from kcurate.cli import ending
     from kcurate.cli.app import build
     from kcurate.cli.settings import StdoutClosedError, UsageError
-    from kcurate.core import progress
 
     ending.begin(args)
     try:
@@ -109,8 +109,6 @@ def _explain(error: Any, args: Sequence[str]) -> None:
 
 def _failed(error: KcurateError) -> int:
     """A known error: one line, and an object if JSON was asked for."""
-    from kcurate.cli import ending
-
     code = _complain(str(error))
     kind = type(error).__name__.removesuffix("Error").lower()
     with contextlib.suppress(OSError):  # such as a full disk, which may be the error
@@ -120,8 +118,6 @@ def _failed(error: KcurateError) -> int:
 
 def _interrupted() -> int:
     """Say which command goes on."""
-    from kcurate.cli import ending
-
     following = ending.goes_on()
     _complain(f"interrupted; what is finished is kept, to go on: {following}" if following else "interrupted")
     ending.failed("interrupted", "interrupted", None, following and f"to go on: {following}")

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from kcurate.capture.settings import CaptureConfig
+from kcurate.cli import output
 from kcurate.core.options import Argument, JsonOption, Option
+from kcurate.errors import OptionError
 
 ProgramArgument = Annotated[
     tuple[str, ...],
@@ -32,7 +34,6 @@ def capture(
     Example: kcurate capture -w work --tree src -- ./a.out 1024
     """
     from kcurate.capture.stage import run
-    from kcurate.cli import output
 
     if tree:
         from kcurate.extract.settings import ExtractConfig
@@ -49,8 +50,6 @@ def record(program: Sequence[str], workspace: Path) -> None:
     """Run a program of the user's, and write down every kernel that it launches."""
     if program:
         from kcurate.capture.stage import run
-        from kcurate.cli import output
-        from kcurate.errors import OptionError
         from kcurate.forms.readers import CUDA_SUFFIXES, suffix_of
 
         if suffix_of(program[0].partition(":")[0]) in CUDA_SUFFIXES:

@@ -8,8 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from kcurate.cli import ending, output
+from kcurate.cli.settings import commands, tree
+from kcurate.core import config
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import JsonOption, WorkspaceOption
+from kcurate.errors import InputError
 
 
 def show(
@@ -29,11 +33,6 @@ def show(
 
     Example: kcurate config show validate
     """
-    from kcurate.cli import ending, output
-    from kcurate.cli.settings import commands, tree
-    from kcurate.core import config
-    from kcurate.errors import InputError
-
     root: Any = context.find_root().command
     wanted = command.replace(" ", "_")
     known = commands(root)
@@ -58,8 +57,6 @@ def _setting(
     command: str, option: str, default: Any, on_file: Mapping[str, Any], path: str
 ) -> tuple[Any, str]:
     """The value of an option that is not on the command line, and where it came from."""
-    from kcurate.core import config
-
     for name in config.variables(command, option):
         if os.environ.get(name):
             return os.environ[name], f"environment variable {name}"

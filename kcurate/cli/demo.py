@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcurate.backends.choice import choose
+from kcurate.cli import output
 from kcurate.cli.failing import FailOnOption, split
 from kcurate.core.options import Backend, BackendOption, JsonOption, WorkspaceOption
 from kcurate.dataset.settings import BuildConfig
@@ -43,9 +45,6 @@ def demo(
 
     Example: kcurate demo --built-in 3
     """
-    from kcurate.backends.choice import choose
-    from kcurate.cli import output
-
     started_s = time.perf_counter()
     resolved = choose(backend).backend
     where = "the emulator (correctness only, no times)" if resolved == "emulator" else "the GPU"
@@ -58,7 +57,6 @@ def demo(
 def _stages(
     workspace: Path, backend: Backend, pairs: Sequence[Path]
 ) -> tuple[tuple[str, Callable[[], Summary]], ...]:
-    from kcurate.cli import output
     from kcurate.core import resources
     from kcurate.core.workspace import Workspace
     from kcurate.dataset import stage as dataset
@@ -86,7 +84,6 @@ def _stages(
 
 
 def _step(text: str, run: Callable[[], Summary]) -> Summary:
-    from kcurate.cli import output
 
     output.note(f"== {text}")
     return run()
@@ -114,7 +111,6 @@ def _finish(
 ) -> None:
     from dataclasses import replace
 
-    from kcurate.cli import output
     from kcurate.records import Summary
 
     counts = {

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcurate.cli import failing
+from kcurate.backends.choice import choose
+from kcurate.cli import ending, failing, output
 from kcurate.cli.failing import FailOnOption
 from kcurate.cli.signatures import declared
 from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
 from kcurate.deopt.settings import BY_RULES, RULES_OPTIONS, DeoptConfig
+from kcurate.errors import OptionError
 
 if TYPE_CHECKING:
     from kcurate.records import Summary
@@ -36,9 +38,6 @@ def deopt(
 
     Example: kcurate deopt -w work --rules unroll
     """
-    from kcurate.backends.choice import choose
-    from kcurate.cli import output
-
     fails = failing.split(fail_on)
     if config.model == BY_RULES:
         _refuse(context, OF_MODELS, "does not apply to rules", "choose a --model")
@@ -60,8 +59,6 @@ def deopt(
 
 def _refuse(context: typer.Context, names: Collection[str], why: str, hint: str) -> None:
     """Refuse options without effect on the command line; as settings they may serve other runs."""
-    from kcurate.errors import OptionError
-
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in names and source is not None and source.name == "COMMANDLINE":
@@ -70,12 +67,10 @@ def _refuse(context: typer.Context, names: Collection[str], why: str, hint: str)
 
 def _by_rules(config: DeoptConfig) -> Summary:
     from kcurate.core.worker_pool import warm_up
-    from kcurate.errors import OptionError
 
     if config.direction != "slow":
         raise OptionError("rules only make code slower", where="--direction", hint="choose a --model")
     warm_up(config.jobs, ("kcurate.deopt.stage",))
-    from kcurate.cli import output
     from kcurate.deopt.stage import run
 
     return run(config, note=output.note)
@@ -91,7 +86,6 @@ def _extracted(config: DeoptConfig) -> DeoptConfig:
     trees = tuple(path for path in paths if not _has_records(path))
     if not trees:
         return replace(config, paths=tuple(paths))
-    from kcurate.cli import output
     from kcurate.extract.settings import ExtractConfig
     from kcurate.extract.stage import run
 
@@ -109,7 +103,6 @@ def _has_records(path: Path) -> bool:
 
 
 def _show_preview(config: DeoptConfig, *, as_json: bool) -> None:
-    from kcurate.cli import ending, output
     from kcurate.deopt.models.preview import preview
 
     searches = list(preview(config))

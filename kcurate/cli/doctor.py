@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcurate.cli import ending, output
 from kcurate.core.options import JsonOption
 
 
@@ -10,7 +11,6 @@ def doctor(json: JsonOption = False) -> None:
 
     Example: kcurate doctor --json
     """
-    from kcurate.cli import ending, output
     from kcurate.lookup import doctor as checks
 
     findings = checks.examine()

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from kcurate.cli import ending, output
 from kcurate.core.options import Argument, JsonOption, Option
+from kcurate.errors import OptionError
 from kcurate.evaluation.settings import STEPS, EvalConfig, Evaluated
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ def evaluate(
 
     Example: kcurate eval --model openai:qwen3@http://localhost:8000/v1 --out runs/qwen3
     """
-    from kcurate.errors import OptionError
-
     if step == "compare":
         return _compare(folders, plot, as_json=json)
     if plot is not None:
@@ -51,7 +51,6 @@ def evaluate(
 
 def _run(config: EvalConfig, *, as_json: bool) -> None:
     """Run the steps, and show what came of them."""
-    from kcurate.cli import output
     from kcurate.core import codec
     from kcurate.evaluation.stage import run
 
@@ -67,8 +66,6 @@ def _folder(step: str, folders: Sequence[Path], out: Path | None, model: str) ->
     Raises:
         OptionError: two folders, none where one is needed, or no model where one is needed.
     """
-    from kcurate.errors import OptionError
-
     where = f"kcurate eval {step}"
     if len(folders) + (out is not None) > 1:
         raise OptionError("more than one folder", where=where, hint="name one")
@@ -83,8 +80,6 @@ def _folder(step: str, folders: Sequence[Path], out: Path | None, model: str) ->
 
 def _show(scores: Scores) -> None:
     """The numbers as a table: a line per number, a column per k."""
-    from kcurate.cli import output
-
     ks = list(scores.compiles)
     rows: list[list[str]] = []
     shares = {"compiles": scores.compiles, "correct": scores.correct}
@@ -120,9 +115,7 @@ def _show(scores: Scores) -> None:
 
 def _compare(folders: Sequence[Path], plot: Path | None, *, as_json: bool) -> None:
     """Print the differences, and draw them into the file `plot`."""
-    from kcurate.cli import ending, output
     from kcurate.core import codec, store
-    from kcurate.errors import OptionError
     from kcurate.evaluation.comparing import svg
     from kcurate.evaluation.stage import run_compare
 

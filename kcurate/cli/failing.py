@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcurate.cli.completing import starting
+from kcurate.core.config import near
+from kcurate.errors import FailedError
 
 if TYPE_CHECKING:
     from kcurate.records import Summary
@@ -48,8 +50,8 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
     ),
     "deopt": (
         "kcurate.deopt.stage:StartOutcome",
-        "kcurate.deopt.models.run_counts:StartOutcome",
-        "kcurate.deopt.models.run_counts:SearchOutcome",
+        "kcurate.deopt.models.run:StartOutcome",
+        "kcurate.deopt.models.run:SearchOutcome",
         "kcurate.records:AttemptOutcome",
         "kcurate.records:Outcome",
     ),
@@ -93,7 +95,6 @@ def _parse(context: typer.Context, text: str | None) -> str | None:
     names = split(text)
     if not names or context.resilient_parsing:
         return text
-    from kcurate.core.config import near
 
     known = _names(context.info_name or "")
     for name in names:
@@ -132,8 +133,6 @@ def check(summary: Summary, fail_on: Sequence[str]) -> None:
     Raises:
         FailedError: it did; everything that the command does is done.
     """
-    from kcurate.errors import FailedError
-
     if not fail_on:
         kind, rule = FAILS.get(summary.stage, ("", ""))
         items = [item for item in summary.results if item.kind == kind]

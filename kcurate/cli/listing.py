@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kcurate.cli import completing
-from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.cli import completing, ending, output
+from kcurate.cli.failing import split
+from kcurate.core.config import DEFAULT_WORKSPACE, near
 from kcurate.core.options import JsonOption, WorkspaceOption
+from kcurate.errors import OptionError
 
 if TYPE_CHECKING:
     from kcurate.records import Item
@@ -54,7 +56,6 @@ def list_(
 
     Example: kcurate list pairs --outcome mismatch
     """
-    from kcurate.cli import ending, output
     from kcurate.core.workspace import Workspace
     from kcurate.lookup import listing
 
@@ -100,10 +101,6 @@ def _outcomes(texts: list[str], kinds: list[str]) -> tuple[str, ...]:
     Raises:
         InputError: one that no item of these kinds can have.
     """
-    from kcurate.cli.failing import split
-    from kcurate.core.config import near
-    from kcurate.errors import OptionError
-
     known = known_outcomes(kinds)
     names = tuple(name for text in texts for name in split(text))
     for name in names:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcurate.backends.choice import choose
+from kcurate.cli import output
 from kcurate.cli.capture import ProgramArgument, record
 from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
+from kcurate.errors import InputError
 from kcurate.own.settings import OptimizeConfig, PairConfig
 
 if TYPE_CHECKING:
@@ -22,7 +25,6 @@ def pair(config: PairConfig, program: ProgramArgument = (), json: JsonOption = F
 
     Example: kcurate pair slow.cu fast.cu --licence MIT -w work
     """
-    from kcurate.cli import output
     from kcurate.own.pair import run
 
     record(program, config.workspace)
@@ -55,9 +57,6 @@ def optimize(
 
     Example: kcurate optimize mine.cu --model claude --max-usd 1
     """
-    from kcurate.backends.choice import choose
-    from kcurate.cli import output
-    from kcurate.errors import InputError
     from kcurate.own import optimize as stage
 
     config = replace(config, place=choose(backend, gpu, note=output.note))
@@ -99,7 +98,6 @@ def _print(done: Optimized, *, applied: bool) -> None:
 
 
 def _print_json(done: Optimized, *, applied: bool) -> None:
-    from kcurate.cli import output
     from kcurate.core import codec
 
     speedup = codec.to_data(done.speedup) if done.speedup else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from kcurate.cli import output
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, JsonOption, WorkspaceOption
+from kcurate.errors import InputError
 
 
 def pack(workspace: WorkspaceOption = DEFAULT_WORKSPACE, json: JsonOption = False) -> None:
@@ -15,7 +17,6 @@ def pack(workspace: WorkspaceOption = DEFAULT_WORKSPACE, json: JsonOption = Fals
 
     Example: kcurate pack -w work
     """
-    from kcurate.cli import output
     from kcurate.core import packing
     from kcurate.core.runs import recorded
 
@@ -42,13 +43,11 @@ def unpack(
 
     Example: kcurate unpack deep-learning/softmax -w work
     """
-    from kcurate.cli import output
     from kcurate.core import names as by_name
     from kcurate.core import packing
     from kcurate.core.packs import Place
     from kcurate.core.runs import recorded
     from kcurate.core.workspace import Workspace
-    from kcurate.errors import InputError
 
     if not packing.is_packed(workspace):
         raise InputError("not packed", where=str(workspace), hint="kcurate pack packs it")

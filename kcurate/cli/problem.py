@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from kcurate.cli import failing
+from kcurate.cli import failing, output
 from kcurate.cli.failing import FailOnOption
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, JsonOption, WorkspaceOption
@@ -23,7 +23,6 @@ def draft(config: DraftConfig, fail_on: FailOnOption = None, json: JsonOption = 
 
     Example: kcurate problem draft -w work --tree parboil/
     """
-    from kcurate.cli import output
     from kcurate.core import names
     from kcurate.core.workspace import Workspace
     from kcurate.draft.stage import draft as run
@@ -52,7 +51,6 @@ def check(
 
     Example: kcurate problem check problem.toml -w work
     """
-    from kcurate.cli import output
     from kcurate.draft.trying.completed_files import check as run
 
     forms = tuple(_form(file, workspace) for file in files)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcurate.cli import completing
+from kcurate.cli import completing, ending, output
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import JsonOption, WorkspaceOption
 
@@ -35,7 +35,6 @@ def show(
 
     Example: kcurate show deep-learning/softmax-block-online
     """
-    from kcurate.cli import ending
     from kcurate.core.workspace import Workspace
     from kcurate.lookup.show import ShownKernel, find
 
@@ -118,7 +117,6 @@ def _pair_data(shown: ShownPair) -> None:
 
 
 def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
-    from kcurate.cli import output
 
     if not verdicts:
         _block("verdicts", "none: run kcurate validate\n", "text")
@@ -137,7 +135,6 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
 
 
 def _draw_profiles(shown: ShownPair) -> None:
-    from kcurate.cli import output
     from kcurate.profiling.counters import compared
 
     for device, sides in shown.profiles.items():
@@ -179,7 +176,6 @@ def _launches(kernel: Kernel) -> str:
 
 
 def _facts(title: str, facts: dict[str, Any]) -> None:
-    from kcurate.cli import output
 
     if not output.on_terminal():
         print(title)
@@ -198,7 +194,6 @@ def _facts(title: str, facts: dict[str, Any]) -> None:
 
 
 def _block(title: str, text: str, language: str) -> None:
-    from kcurate.cli import output
 
     if not output.on_terminal():
         print(f"\n== {title}\n{text.rstrip()}")
@@ -212,7 +207,6 @@ def _block(title: str, text: str, language: str) -> None:
 
 
 def _sides(sides: list[tuple[str, Side]]) -> None:
-    from kcurate.cli import output
     from kcurate.core import store
 
     named = [

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from kcurate.answers.settings import ImportConfig
+from kcurate.backends.choice import choose
+from kcurate.cli import output
 from kcurate.cli.failing import FailOnOption, split
 from kcurate.core.options import Argument, JsonOption, Option
 from kcurate.dataset.settings import BuildConfig, PushConfig
@@ -26,7 +28,6 @@ def extract(config: ExtractConfig, fail_on: FailOnOption = None, json: JsonOptio
 
     Example: kcurate extract parboil/ -w work
     """
-    from kcurate.cli import output
     from kcurate.dataset.licences import spdx
     from kcurate.extract.stage import run
 
@@ -40,7 +41,6 @@ def import_(config: ImportConfig, fail_on: FailOnOption = None, json: JsonOption
     Example: kcurate import kernelbench answers.jsonl --licence MIT -w work
     """
     from kcurate.answers.stage import run
-    from kcurate.cli import output
     from kcurate.dataset.licences import spdx
 
     config = replace(config, licence=spdx(config.licence))
@@ -61,8 +61,6 @@ def mint(
 
     Example: kcurate mint --count 100 --seed 1 -w work
     """
-    from kcurate.cli import output
-
     if step == "rate":
         from kcurate.mint.rating import rate
 
@@ -75,7 +73,6 @@ def mint(
     if config.gpu is None:
         output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
         return
-    from kcurate.backends.choice import choose
 
     # A GPU that is missing is reported before anything is minted.
     choose("cuda", config.gpu, note=output.note)
@@ -94,7 +91,6 @@ def validate(config: ValidateConfig, fail_on: FailOnOption = None, json: JsonOpt
 
     Example: kcurate validate deep-learning/softmax-block-online --gpu 0
     """
-    from kcurate.cli import output
     from kcurate.validate.stage import run
 
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
@@ -112,7 +108,6 @@ def profile(
 
     Example: kcurate profile deep-learning/softmax-block-online --gpu 0
     """
-    from kcurate.cli import output
     from kcurate.profiling import label_check, stage
 
     run = label_check.check if check_labels else stage.run
@@ -124,7 +119,6 @@ def build(config: BuildConfig, fail_on: FailOnOption = None, json: JsonOption = 
 
     Example: kcurate build -w work --against KernelBench/
     """
-    from kcurate.cli import output
     from kcurate.dataset.stage import require_rows, run
 
     summary = run(config, note=output.note)
@@ -137,7 +131,6 @@ def push(config: PushConfig, json: JsonOption = False) -> None:
 
     Example: kcurate push --repo you/pairs --dry-run
     """
-    from kcurate.cli import output
     from kcurate.dataset.push import run
 
     output.report(run(config, note=output.note), as_json=json)
@@ -148,7 +141,6 @@ def report(config: ReportConfig, fail_on: FailOnOption = None, json: JsonOption 
 
     Example: kcurate report --built-in --out page.html
     """
-    from kcurate.cli import output
     from kcurate.report.stage import run
 
     summary = run(config, note=output.note)
@@ -161,7 +153,6 @@ def serve(config: ServeConfig, json: JsonOption = False) -> None:
 
     Example: kcurate serve --backend emulator --port 8077
     """
-    from kcurate.cli import output
     from kcurate.serve.stage import run
 
     output.report(run(config, note=output.note), as_json=json)
@@ -172,7 +163,6 @@ def verify_dataset(config: VerifyConfig, fail_on: FailOnOption = None, json: Jso
 
     Example: kcurate verify-dataset you/pairs --gpu 0 --rows 20
     """
-    from kcurate.cli import output
     from kcurate.verify_dataset.stage import run
 
     summary = run(config, note=output.note).summary

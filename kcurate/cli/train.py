@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from kcurate.cli import ending, output
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, JsonOption, Option, Overrides, WorkspaceOption
+from kcurate.errors import InputError, OptionError
+from kcurate.local_models.settings import LARGE_BYTES
 from kcurate.train.settings import CallOptions, TrainSettings
 
 if TYPE_CHECKING:
     from kcurate.train.stage import TrainConfig
+
+SetsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as sft.epochs=2; may be repeated."),
+]
 
 
 def train(
@@ -44,12 +52,7 @@ def train(
         ),
     ] = None,
     config: Annotated[Path | None, Option("A TOML file that overrides the recipe.", metavar="FILE")] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="One setting, such as sft.epochs=2; may be repeated."
-        ),
-    ] = None,
+    sets: SetsOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     *,
     call: CallOptions,
@@ -59,7 +62,6 @@ def train(
 
     Example: kcurate train --model HuggingFaceTB/SmolLM2-135M-Instruct --out runs/first
     """
-    from kcurate.cli import output
     from kcurate.local_models.libraries import require_extra
 
     require_extra()
@@ -83,9 +85,6 @@ def train(
 
 def _refuse_default(name: str) -> None:
     """The default model is large: nobody downloads it by leaving out an option."""
-    from kcurate.errors import InputError
-    from kcurate.local_models.settings import LARGE_BYTES
-
     if name in LARGE_BYTES:
         size = f"{LARGE_BYTES[name] / 1e9:.1f} GB"
         raise InputError(
@@ -96,7 +95,6 @@ def _refuse_default(name: str) -> None:
 
 
 def _run(config: TrainConfig) -> Any:
-    from kcurate.cli import ending, output
     from kcurate.train.stage import run
     from kcurate.train.stopping import EXIT_TERMINATED, StoppedError
 
@@ -119,7 +117,6 @@ def _settings(
     resumed: Path | None,
 ) -> TrainSettings:
     """The settings of a new run, or those of the run that goes on, with what is set anew."""
-    from kcurate.errors import OptionError
     from kcurate.train.config import resolve
     from kcurate.train.run_folder import RunFolder
 
@@ -132,7 +129,6 @@ def _settings(
 
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
     from kcurate.core.runs import new_folder
-    from kcurate.errors import OptionError
 
     if resume:
         raise OptionError("which run?", where="--resume", hint="give --out RUN")

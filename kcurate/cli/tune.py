@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcurate.cli import failing, output
 from kcurate.core.options import JsonOption
 from kcurate.tune.settings import TuneConfig
 
@@ -16,7 +17,6 @@ def tune(config: TuneConfig, json: JsonOption = False) -> None:
 
     Example: kcurate tune reduction-scan/reduce-sum-shuffle --gpu 0 --trials 20
     """
-    from kcurate.cli import failing, output
     from kcurate.tune import stage
 
     done = stage.run(config, note=output.note)
@@ -28,7 +28,6 @@ def tune(config: TuneConfig, json: JsonOption = False) -> None:
 
 
 def _print(done: Tuned) -> None:
-    from kcurate.cli import output
     from kcurate.tune.stage import spelled
 
     rows = [

@@ -25,19 +25,10 @@ PREFIX = "KCURATE_"
 NOT_IN_FILE = frozenset({"workspace"})
 PER_COMMAND = frozenset(
     {
-        "adapter",
-        "again",
-        "built_in",
-        "dry_run",
-        "limit",
-        "model",
-        "out",
-        "samples",
-        "suite",
-        "timeout",
+        "adapter", "again", "built_in", "dry_run", "limit", "model", "out", "samples", "suite", "timeout",
         "tree",
     }
-)
+)  # fmt: skip
 _ELSE = "every option of `kcurate COMMAND --help` is a setting"
 
 Options = Mapping[str, frozenset[str]]

@@ -35,38 +35,13 @@ _LEGAL = re.compile(
 )
 # One of these is in whatever the pattern above or below finds: a word is found much quicker than a pattern.
 _LEGAL_WORDS = (
-    "copyright",
-    "(c)",
-    "©",
-    "licen",
-    "rights",
-    "spdx-",
-    "gpl",
-    "permission",
-    "redistribut",
-    "confidential",
-    "proprietary",
-    "public domain",
-    "commercial",
-    "prohibited",
-)
+    "copyright", "(c)", "©", "licen", "rights", "spdx-", "gpl", "permission", "redistribut", "confidential",
+    "proprietary", "public domain", "commercial", "prohibited",
+)  # fmt: skip
 _RESTRICTING_WORDS = (
-    "commercial",
-    "only",
-    "solely",
-    "confidential",
-    "proprietary",
-    "secret",
-    "prohibited",
-    "patent",
-    "not",
-    "without",
-    "user",
-    "eula",
-    "agreement",
-    "intellectual",
-    "unlicensed",
-)
+    "commercial", "only", "solely", "confidential", "proprietary", "secret", "prohibited", "patent", "not",
+    "without", "user", "eula", "agreement", "intellectual", "unlicensed",
+)  # fmt: skip
 _TAG = re.compile(r"SPDX-License-Identifier:[ \t]*([^\n]*)")
 _HOLDER = re.compile(
     r"SPDX-FileCopyrightText:|\bcopyright\b.*(?:\d{4}|\(c\)|©)|(?:\(c\)|©)\s*(?:copyright|\d{4})",

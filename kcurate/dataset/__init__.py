@@ -3,14 +3,13 @@
 | module | owns |
 |---|---|
 | `rows`, `tuning`, `parquet` | a pair as a row of `pairs`; the rows for training; typed files of rows |
-| `gates` with `licences`, `secrets`, `duplicates`, `contamination` | which rows are refused, and why |
+| `gates` with `licences`, `secrets`, `contamination` | which rows are refused, and why |
 | `changes` | versions, and which rows changed between them |
 | `card`, `croissant` | the dataset card and the Croissant description, generated from the data |
-| `column_words` | what each column holds |
+| `column_words` | the words of the card (`card.toml`), and what each column holds |
 | `stage` | `kcurate build` |
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 | `explained` | rows of `explained`: an answer with the measurements that explain it |
-| `push_folder` | publishes into a local folder |
 | `preferences` | rows of `preferences`: two proved answers to one prompt, drawn evenly by length |
 | `repairs` | rows of `repair`: a wrong answer, the judge's findings, and the right answer |
 | `settings` | the settings of `kcurate build` and `kcurate push` |

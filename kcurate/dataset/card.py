@@ -17,7 +17,7 @@ from kcurate import __version__
 from kcurate.core.licence_texts import canonical
 from kcurate.cuda_source.compare.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet, tuning
-from kcurate.dataset.column_words import WORDS
+from kcurate.dataset.column_words import TEXTS, WORDS
 from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"
@@ -36,65 +36,6 @@ _HUB_LICENCES = frozenset(
     )
 )
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "100K<n<1M"))
-
-LEAD = """\
-One row is one pair: the same computation written slow and written fast in CUDA, its problem (sizes, buffers,
-scalars) and its launch plans as data, and its verdict. `confirmed`: both sides agree on every test and the
-speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
-"""
-_PROMPTS = """\
-Each prompt occurs once, with the fastest answer to it. Prompts with slower answers ask for a technique by
-name (`technique`); they are in `sft` only. Prompts name the GPU of the row's verdict. Every answer obeys the
-rules in its prompt. `untaught` in `gates.json` lists the pairs without a prompt, and why.
-"""
-# Run by a test as it stands, with a small model and this dataset's folder in place of the names.
-_RECIPE = """\
-Fine-tuning with [TRL](https://github.com/huggingface/trl); the loss is on completions only:
-
-```python
-import torch
-from datasets import load_dataset
-from trl import SFTConfig, SFTTrainer
-
-rows = load_dataset("USER/NAME", "sft", split="train").select_columns(["prompt", "completion"])
-on_gpu = torch.cuda.is_available()
-settings = SFTConfig("tuned", max_length=8192, per_device_train_batch_size=1, num_train_epochs=1, bf16=on_gpu)
-SFTTrainer("MODEL", args=settings, train_dataset=rows).train()
-```
-
-`preferences` is in the form of `DPOTrainer`, `grpo` in that of `GRPOTrainer`, with the judge as reward
-(`kcurate serve`); a config is read as a stream with `load_dataset(..., streaming=True)`.
-"""
-UNCONFIRMED = (
-    "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences, repair and both kinds of "
-    "trajectories are missing: they hold confirmed pairs only; run kcurate validate --gpu 0, then build again"
-)
-_PROTOCOL = """\
-## How a pair is proved
-
-Both sides are compiled with the same flags and run in a sandboxed process on several sizes and fresh secret
-inputs. Outputs start poisoned, lie between guard regions, and are compared element by element; tolerances
-follow from dtype and the number of accumulated terms. Inputs must be unchanged, and results must repeat.
-Times are device times of interleaved blocks in random order with the cache flushed. The outputs of timed runs
-are compared too. A pair is confirmed when the lower end of the ratio's bootstrap interval clears the margin
-in `speedup_margin`. `checks` lists what was run on a row; `slow_samples_us` and `fast_samples_us` are the raw
-times by block.
-"""
-_CHECKED = """\
-## Checked before publishing
-
-Schema, licences, secrets and local paths, exact duplicates and near-duplicates (MinHash on normalised tokens,
-and equal machine code), overlap with evaluation sets.
-"""
-_LIMITS = """\
-## Limits
-
-- A speedup holds for one GPU model, one size and one compiler. `kcurate verify-dataset` measures it on
-  yours.
-- Correct means equal on the sizes and inputs tried. It is no proof for all inputs.
-- The fast side is faster than the slow one, not the fastest possible.
-- Rows are a sample of what was curated, not of CUDA code in general.
-"""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -185,7 +126,7 @@ def hub_licence(license: str | None) -> str:
 def _body(content: Content) -> Iterator[str]:
     rows = content.rows
     yield f"# {NAME}\n"
-    yield LEAD
+    yield TEXTS["lead"]
     yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
     yield from _configs(content)
     yield from _example(content)
@@ -193,41 +134,27 @@ def _body(content: Content) -> Iterator[str]:
     yield from _lengths(content.lengths)
     yield from _counts(rows)
     yield from _speedups(rows)
-    yield _PROTOCOL
+    yield TEXTS["protocol"]
     yield from _checked(content)
     yield from _rights(rows)
-    yield _LIMITS
-    yield from _reproduce(content)
+    yield TEXTS["limits"]
+    yield TEXTS["reproduce"].format(
+        kcurate=__version__, name=NAME, version=content.version, rows=len(content.rows)
+    )
 
 
 def _configs(content: Content) -> Iterator[str]:
-    contents = {
-        "pairs": "everything: codes, plans, problem, verdict, every timing sample",
-        "tasks": "every problem, with a plain side; no answers",
-        "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
-        "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
-        "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
-        "repair": "`prompt` and `completion`: a wrong answer and the judge's findings; the right answer",
-        "explained": "the answers of `sft` with comments, after a diagnosis and a change in measured facts",
-        "trajectories": "`messages`: attempts with the judge's words between them; the last one is the best",
-        "tool_trajectories": "the same, with attempts as calls of the tool in `tools` (JSON)",
-        "profiles": "Nsight Compute's counters of each side of a pair on a GPU",
-        "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
-    }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
     for config, files in content.configs.items():
         counted = ", ".join(f"{file.split} {file.rows}" for file in files)
-        yield f"| `{config}` | {contents[config]} | {counted} |"
+        yield f"| `{config}` | {TEXTS['configs'][config]} | {counted} |"
     yield ""
     if set(content.configs) == {"pairs", "tasks"}:
-        yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
-    yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
-    yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
-    yield "tokens do not count). Composed problems are apart by operator graph: the kernels of an operator"
-    yield "are much the same on both sides. `relatives` names tasks of KernelBench, robust-kbench and"
-    yield "TritonBench that ask for what a row computes.\n"
-    yield _PROMPTS
+        unconfirmed = TEXTS["unconfirmed"]
+        yield f"{unconfirmed[0].upper()}{unconfirmed[1:]}.\n"
+    yield TEXTS["apart"].format(held=HELD, run=RUN, least=MIN_TOKENS)
+    yield TEXTS["prompts"]
 
 
 def _example(content: Content) -> Iterator[str]:
@@ -237,7 +164,7 @@ def _example(content: Content) -> Iterator[str]:
     yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
     yield "print(rows[0])\n```\n"
     if content.taught:
-        yield _RECIPE
+        yield TEXTS["recipe"]
         row = min(
             content.taught,
             key=lambda lesson: (len(f"{lesson['prompt']}{lesson['completion']}"), lesson["id"]),
@@ -273,10 +200,7 @@ def _lengths(lengths: Mapping[str, Sequence[int]]) -> Iterator[str]:
         over = (sum(size > limit * tuning.LEAST_BYTES for size in sizes) for limit in (4096, 8192))
         yield f"| `{config}` | {millions} | {median:.0f} | {' | '.join(map(str, over))} |"
     means = " or ".join(f"{each:.2f} ({name})" for name, each in tuning.BYTES.items())
-    yield f"\nFrom bytes of prompt and answer: a token has {means} in the mean, in no"
-    yield "config more than 3.5% more or less. The median is SmolLM2's. `over_4k` and `over_8k` count"
-    yield f"{tuning.LEAST_BYTES} bytes a token, less than any row beyond these limits has by either"
-    yield "tokenizer: what is not flagged fits, and a quarter of what is flagged does.\n"
+    yield TEXTS["lengths"].format(means=means, least=tuning.LEAST_BYTES)
 
 
 def _counts(rows: Rows) -> Iterator[str]:
@@ -349,7 +273,7 @@ def _elsewhere(confirmed: Rows) -> Iterator[str]:
 
 def _checked(content: Content) -> Iterator[str]:
     gates = content.gates
-    yield _CHECKED
+    yield TEXTS["checked"]
     refused = Counter(refusal.reason for refusal in gates.refusals)
     listed = ", ".join(f"{reason} {count}" for reason, count in sorted(refused.items()))
     yield f"Refused: {listed or 'none'}; `gates.json` gives the reason for each row.\n"
@@ -364,8 +288,7 @@ def _checked(content: Content) -> Iterator[str]:
         items, largest = len(evaluation_set.items), max(shares, default=0.0)
         yield f"| {evaluation_set.name} | {items} | {largest:.1%} | {bad} |"
     yield ""
-    yield "Shared n-grams reveal copied text, not independent implementations of the same computation: every"
-    yield "evaluation set of kernels has matrix products and reductions.\n"
+    yield TEXTS["overlaps"]
 
 
 def _rights(rows: Rows) -> Iterator[str]:
@@ -376,18 +299,6 @@ def _rights(rows: Rows) -> Iterator[str]:
     for name, count in sorted(Counter(row["license"] or licences.UNKNOWN for row in rows).items()):
         yield f"| {name} | {count} |"
     yield ""
-
-
-def _reproduce(content: Content) -> Iterator[str]:
-    yield "## Reproduce and cite\n"
-    yield f"Made with kcurate {__version__}.\n"
-    yield "```bash\nkcurate verify-dataset DIR --gpu 0   # judge every row again on your GPU\n```\n"
-    yield "```bibtex"
-    yield "@misc{kcurate_pairs,"
-    yield f"  title  = {{{NAME}}},"
-    yield "  author = {{The kcurate developers}},"
-    yield f"  note   = {{Dataset version {content.version}, {len(content.rows)} pairs}}"
-    yield "}\n```"
 
 
 def speedups_svg(speedups: Sequence[float], title: str) -> str:

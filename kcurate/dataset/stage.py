@@ -20,6 +20,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, croissant, licences, parquet, repairs
+from kcurate.dataset.column_words import TEXTS
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, lacking
 from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
@@ -126,7 +127,7 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
             store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
             record.note(f"why no pair is a row: {place / _GATES}")
         if not any(trainable(entry.row) for entry in kept if entry.row is not None):
-            record.note(card.UNCONFIRMED)
+            record.note(TEXTS["unconfirmed"])
         return record.finish({"pairs": ordered(counts, RowOutcome)})
 
 
@@ -289,7 +290,7 @@ def _files(
     return files | {
         "README.md": card.render(content).encode(),
         "ATTRIBUTION.md": licences.attribution((entry.candidate, entry.kernels) for entry in kept).encode(),
-        croissant.FILE: croissant.describe(card.NAME, card.LEAD, history.version, tables_on_file),
+        croissant.FILE: croissant.describe(card.NAME, TEXTS["lead"], history.version, tables_on_file),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
         _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),

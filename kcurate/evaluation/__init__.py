@@ -4,11 +4,10 @@
 |---|---|
 | `completions` | a completion as a row, and files of them |
 | `sampling` | which prompts are sent, in how many turns; the interface of a model |
-| `bench` | the tools that Claude may have between turns |
 | `local_client` | a local model asked like those behind an API, for other commands |
-| `local_model`, `endpoint` | models in this process (transformers), and behind an API |
+| `local_model` | models in this process (transformers) |
+| `endpoint` | models behind an API, and the tools that Claude may have between turns |
 | `judging` | completions through the judges |
-| `likelihood` | how likely a local model finds known answers |
 | `scores`, `intervals` | the scores of a model, and their intervals by family |
 | `comparing` | two models on the same tasks, and the plot of the comparison |
 | `taught` | which tasks an adapter was trained on, so that it is not scored on them |

@@ -53,11 +53,16 @@ class Completion:
 def write(path: Path, rows: Sequence[Completion]) -> None:
     """Write all rows of a file, atomically."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema([(column.name, types[_plain(_hints()[column.name])]) for column in fields(Completion)])
-    table = pa.Table.from_pylist([vars(row) for row in rows], schema)
+    write_table(path, pa.Table.from_pylist([vars(row) for row in rows], schema))
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Write a table of pyarrow's that is kept, atomically."""
+    import pyarrow.parquet as pq
+
     data = io.BytesIO()
     # Written once and kept: the smallest file. Statistics would hold the longest texts once more.
     pq.write_table(table, data, compression="zstd", compression_level=19, write_statistics=False)

@@ -259,8 +259,7 @@ def _completions(
 
 def _equip(sampler: Sampler, tasks: Sequence[Task], pool: RewardPool, calls: int) -> None:
     """Give a model behind an API tools for the tasks."""
-    from kcurate.evaluation.bench import TaskBench
-    from kcurate.evaluation.endpoint import Endpoint
+    from kcurate.evaluation.endpoint import Endpoint, TaskBench
     from kcurate.models.conversation import Limits
 
     if isinstance(sampler, Endpoint):

@@ -15,13 +15,12 @@
 | `workers/` | worker processes: the judge's end |
 | `workers/inside/` | worker processes: the code that runs beside a candidate's code |
 | `referees/` | many candidates at once, on this machine or on a Ray cluster |
-| `at_bench` | trials at a bench size |
+| `at_bench` | trials at a bench size; random parts of outputs, copied to the host by the driver |
 | `counted_runs` | both sides on the emulator, compiled to count what they do |
 | `explained` | an upper bound on a side's GPU time, from the work that it was counted to do |
 | `made_slow` | evidence on whether a slow side that a rule or a model wrote is slow on purpose |
 | `made_slow_limits` | the limits of such a side: of code, threads, shared memory, times |
 | `needless` | which part of a slow side is needless |
-| `peeks` | random parts of outputs, copied to the host by the driver |
 | `timing_job` | the timed trials of a bench size |
 
 The public Python API is `__all__` (docs/python.md). Other packages import from this module only; the

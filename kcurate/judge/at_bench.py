@@ -3,8 +3,10 @@
 Outputs with the same fingerprint on both sides agree. Of the others, hidden copies of the reference's go to
 the other side's worker, which compares them with its own on the device; what differs there is read back and
 decided by `kcurate.judge.agreement`, as at the test sizes. The GPU's lock is held while the device works, not
-while workers send. Not covered: which trials there are (`kcurate.judge.trials`), what is then timed
-(`kcurate.judge.timing_job`).
+while workers send. Our kernels make fingerprints and comparisons in the memory of the side that they check,
+where a hostile side might change them: so random samples of outputs are also copied to the host by the
+driver, which it cannot change. Not covered: which trials there are (`kcurate.judge.trials`), what is then
+timed (`kcurate.judge.timing_job`).
 """
 
 from __future__ import annotations
@@ -15,41 +17,89 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from kcurate.backends.noise import noise_bytes
-from kcurate.judge import peeks
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
 from kcurate.judge.reference_runs import CHANGED_INPUTS, REPLY_SLACK_BYTES, WIDE, accumulated, disturbing
 from kcurate.judge.trials import Trial, bench_trials
 from kcurate.judge.verifying import SALT_BITS, RunReply, Verification
+from kcurate.judge.workers import requests
 from kcurate.judge.workers.protocol import Blob
-from kcurate.judge.workers.requests import (
-    Bring,
-    Close,
-    Compare,
-    Expect,
-    Fetch,
-    Forget,
-    Hide,
-    Place,
-    ReadOutputs,
-    Run,
-    Size,
-)
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.problem.compare import Bound, Magnitudes
-from kcurate.problem.dtypes import is_float
+from kcurate.problem.compare import Bound, Magnitudes, widened
+from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.outputs import (
     close_bound,
     logical_bytes,
     output_names,
     outputs_bytes,
+    shape,
     unordered,
     with_companions,
 )
 from kcurate.records import BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName
+
+# Parts sampled of each output, and elements of each part.
+PARTS, ELEMENTS = 8, 64
+
+
+def random_places(problem: Problem, trial: Trial) -> tuple[requests.Place, ...]:
+    """Random parts of the outputs that are compared in full and in order."""
+    picked = []
+    for name in output_names(problem):
+        buffer, rule = problem.buffers[name], problem.buffers[name].tolerance
+        size = math.prod(shape(buffer, trial.sizes))
+        if size and (rule is None or (rule.order == "exact" and rule.valid is None)):
+            count = min(ELEMENTS, size)
+            picked += [requests.Place(name, secrets.randbelow(size - count + 1), count) for _ in range(PARTS)]
+    return tuple(picked)
+
+
+def peek(
+    proxy: SideProxy, problem: Problem, trial: Trial, places: Sequence[requests.Place]
+) -> tuple[Blob, ...]:
+    """The bytes of these parts of a side's last run.
+
+    Raises:
+        Ruling: the worker failed, or sent anything else.
+    """
+    if not places:
+        return ()
+    proxy.ask(requests.Peek(trial.slot, tuple(places)))
+    blobs = proxy.answer(REPLY_SLACK_BYTES).blobs
+    with proxy.untrusted_answer():
+        blobs_in_order = tuple(blobs[str(number)] for number in range(len(places)))
+        kinds = (numpy_dtype(problem.buffers[place.name].dtype) for place in places)
+        wanted = [place.count * kind.itemsize for place, kind in zip(places, kinds, strict=True)]
+        if [blob.size for blob in blobs_in_order] != wanted:
+            raise ValueError("a part has the wrong size")
+    return blobs_in_order
+
+
+def differing(
+    problem: Problem,
+    places: Sequence[requests.Place],
+    expected: Sequence[Blob],
+    got: Sequence[Blob],
+    bounds: Mapping[str, Bound],
+) -> requests.Place | None:
+    """The first part where the sides differ by more than `bounds` allows; without a bound, in any bit."""
+    for place, want, have in zip(places, expected, got, strict=True):
+        if np.array_equal(want, have):
+            continue
+        if place.name not in bounds:
+            return place
+        kind = numpy_dtype(problem.buffers[place.name].dtype)
+        wanted, seen = (widened(blob.view(kind)) for blob in (want, have))
+        with np.errstate(invalid="ignore"):
+            near = np.abs(seen - wanted) <= bounds[place.name].of(np.abs(wanted))
+        if not (near | (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))).all():
+            return place
+    return None
 
 
 @dataclass
@@ -64,12 +114,12 @@ class ReferenceOutputs:
     trial: Trial
     fingerprint_salt: int
     fingerprints: Mapping[str, int] = field(default_factory=dict)
-    sizes: dict[str, Size] = field(default_factory=dict)
+    sizes: dict[str, requests.Size] = field(default_factory=dict)
     hiding: dict[str, tuple[int, int]] = field(default_factory=dict)
     hardly_rounded: set[str] = field(default_factory=set)
-    places: tuple[Place, ...] = ()
+    places: tuple[requests.Place, ...] = ()
     peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
-    wide_peeked: dict[Place, Blob] = field(default_factory=dict)
+    wide_peeked: dict[requests.Place, Blob] = field(default_factory=dict)
 
     def bound(self, problem: Problem, name: str, *, strict: bool = True) -> tuple[Bound, float]:
         """How far an output may be off, and the norm of the whole difference.
@@ -110,7 +160,7 @@ class BenchRuns:
     def forget(self) -> None:
         """Free everything that is on the devices."""
         slots = tuple(self.known)
-        on_both_sides(lambda side: self.verification.sides[side].call(Forget(slots)))
+        on_both_sides(lambda side: self.verification.sides[side].call(requests.Forget(slots)))
         self.known.clear()
 
     def verify(
@@ -124,16 +174,16 @@ class BenchRuns:
         with self.verification.lock.shared():
             for side in self.verification.order:
                 salts = self.verification.salts(self._run_count(trial, side))
-                self.verification.sides[side].ask(Run(trial.slot, salts, known.fingerprint_salt))
+                self.verification.sides[side].ask(requests.Run(trial.slot, salts, known.fingerprint_salt))
             replies = self.verification.answers(trial)
             prints = {
                 side: self._checked_fingerprints(trial, side, replies[side])
                 for side in self.verification.order
             }
             known.fingerprints = prints[reference]
-            known.places = peeks.random_places(self._problem, trial)
+            known.places = random_places(self._problem, trial)
             known.peeked = {
-                side: peeks.peek(self.verification.sides[side], self._problem, trial, known.places)
+                side: peek(self.verification.sides[side], self._problem, trial, known.places)
                 for side in self.verification.order
             }
             differing = [
@@ -145,7 +195,7 @@ class BenchRuns:
             self._hide(known, list(dict.fromkeys([*(self._names if hide_all else ()), *needed])))
             self._use_wide(known, differing)
             if needed:
-                self._reference.call(Bring(trial.slot, tuple(needed)))
+                self._reference.call(requests.Bring(trial.slot, tuple(needed)))
         arrays = self._compare_differing(known, differing, needed, set(bring)) if needed else {}
         self._compare_peeked(known, differing)
         for side in self.verification.order:
@@ -171,7 +221,7 @@ class BenchRuns:
         ]
         compared = (name for name in differing if self._comparable_on_device(name))
         loose = {name: known.bound(self._problem, name)[0] for name in compared}
-        other = peeks.differing(self._problem, known.places, expected, got, loose)
+        other = differing(self._problem, known.places, expected, got, loose)
         if other is not None:
             what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
@@ -213,7 +263,7 @@ class BenchRuns:
         """Compare the outputs whose fingerprints differ; the reference's outputs named in `bring`."""
         trial, slot = known.trial, known.trial.slot
         limit = outputs_bytes(self._problem, trial.sizes, needed)
-        self._reference.ask(Fetch(slot))
+        self._reference.ask(requests.Fetch(slot))
         blobs = self._reference.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._reference.untrusted_answer():
             if any(blobs[n].size != logical_bytes(self._problem.buffers[n], trial.sizes) for n in needed):
@@ -222,7 +272,7 @@ class BenchRuns:
         wrong = [name for name in differing if name not in close]
         if close:
             hiding = {name: known.hiding[name] for name in close}
-            self._other.call(Expect(slot, hiding), {name: blobs[name] for name in close})
+            self._other.call(requests.Expect(slot, hiding), {name: blobs[name] for name in close})
             with self.verification.lock.shared():
                 wrong += self._beyond_bounds(known, self._other, slot, close)
         if wrong or bring:
@@ -236,7 +286,7 @@ class BenchRuns:
         """Keep hidden copies of outputs of the reference's last run."""
         if names:
             hiding = {name: (secrets.randbits(64), secrets.randbits(64)) for name in names}
-            answer = self._reference.call(Hide(known.trial.slot, hiding)).body
+            answer = self._reference.call(requests.Hide(known.trial.slot, hiding)).body
             known.hiding |= hiding
             with self._reference.untrusted_answer():
                 if not all(math.isfinite(one.largest) and math.isfinite(one.rms) for one in answer.sizes):
@@ -254,7 +304,9 @@ class BenchRuns:
         if not names:
             return
         with disturbing(WIDE):
-            self._reference.call(Run(trial.slot, self.verification.salts(1), known.fingerprint_salt, "wide"))
+            self._reference.call(
+                requests.Run(trial.slot, self.verification.salts(1), known.fingerprint_salt, "wide")
+            )
             lenient = wide.lenient(trial.sizes)
             bounds = {name: known.bound(lenient, name, strict=False) for name in names}
             strange = self._beyond(known, self._reference, trial.slot, bounds)
@@ -262,7 +314,7 @@ class BenchRuns:
                 self._hide(known, names)
                 known.hardly_rounded |= set(names)
                 places = [place for place in known.places if place.name in names]
-                parts = peeks.peek(self._reference, self._problem, trial, places)
+                parts = peek(self._reference, self._problem, trial, places)
                 known.wide_peeked = dict(zip(places, parts, strict=True))
 
     def _beyond_bounds(
@@ -276,8 +328,8 @@ class BenchRuns:
         self, known: ReferenceOutputs, proxy: SideProxy, slot: str, bounds: Mapping[str, tuple[Bound, float]]
     ) -> list[str]:
         """As `_beyond_bounds`, with other bounds."""
-        close = tuple(Close(name, bound) for name, (bound, _) in bounds.items())
-        answer = proxy.call(Compare(slot, known.trial.slot, close)).body
+        close = tuple(requests.Close(name, bound) for name, (bound, _) in bounds.items())
+        answer = proxy.call(requests.Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
             pairs = list(zip(bounds.items(), answer.close, strict=True))
         return [name for (name, (_, norm)), found in pairs if not found.within(norm)]
@@ -307,7 +359,7 @@ class BenchRuns:
         members = with_companions(self._problem, names)
         limit = outputs_bytes(self._problem, trial.sizes, members)
         with self.verification.lock.shared():
-            self._other.ask(ReadOutputs(trial.slot, tuple(members)))
+            self._other.ask(requests.ReadOutputs(trial.slot, tuple(members)))
             blobs = self._other.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._other.untrusted_answer():
             got = arrays_of(self._problem, blobs, trial.sizes, None, members)
@@ -333,7 +385,7 @@ class BenchRuns:
             if accepted and close:
                 with self.verification.lock.shared():
                     accepted = not self._beyond_bounds(known, self._reference, slot, close)
-            self._reference.call(Forget((slot,)))
+            self._reference.call(requests.Forget((slot,)))
         return Spoiling(accepted, any(is_float(self._problem.buffers[name].dtype) for name in changed))
 
     def _run_reference_alone(self, trial: Trial) -> ReferenceOutputs:
@@ -351,7 +403,7 @@ class BenchRuns:
         self._reference.ask(trial.request)
         self._reference.wait_for_inputs()
         with self.verification.lock.shared():
-            reply = self._reference.call(Run(trial.slot, self.verification.salts(1), salt))
+            reply = self._reference.call(requests.Run(trial.slot, self.verification.salts(1), salt))
         names = self.verification.checked[self.verification.reference].by_fingerprint
         with self._reference.untrusted_answer():
             return dict(zip(names, reply.body.prints[0], strict=True))

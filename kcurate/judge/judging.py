@@ -21,7 +21,7 @@ from kcurate.core import store
 from kcurate.errors import BackendError
 from kcurate.judge import admission, at_bench, negative_controls, reference_runs, sanitizer, trials, verifying
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.checks import same_binary
+from kcurate.judge.checks import binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.made_slow import MadeSlow
 from kcurate.judge.reference_runs import StartOver, WideReference
@@ -268,7 +268,7 @@ class Judge:
             if self.config.backend != "cuda" and in_triton:
                 why = "Triton's interpreter and the emulator are not timed"
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
-        if same_binary.same(case.candidate, compiled):
+        if binary.same(case.candidate, compiled):
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
         ruling = self._time(case, sides, verification)
         ours = case.candidate.origin.trust == "ours"

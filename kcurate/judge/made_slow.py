@@ -9,7 +9,7 @@ is not examined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,11 +157,7 @@ class MadeSlow:
         with case.stage("needless"):
             search = suspects(self._runs, candidate, counted_only=by_counts)
             verdicts: list[tuple[Suspect, Verdict]] = []
-            for suspect in search.suspects if by_counts else search.suspects[:TIMED]:
-                gain = suspect.gain
-                if not by_counts:
-                    verdicts.append((suspect, judge(_against_itself(candidate, suspect))))
-                    gain = _gain(verdicts[-1][1])
+            for suspect, gain in _gains(candidate, search.suspects, None if by_counts else judge, verdicts):
                 if gain is not None and gain > LEAST_GAIN:
                     case.needless = suspect.text
                     text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
@@ -178,6 +174,23 @@ class MadeSlow:
         return ruling
 
 
+def _gains(
+    candidate: Candidate,
+    listed: Sequence[Suspect],
+    judge: Callable[[Candidate], Verdict] | None,
+    timed: list[tuple[Suspect, Verdict]],
+) -> Iterator[tuple[Suspect, float | None]]:
+    """Each suspect, and what the side gains without it: by counts, or by the times that `judge` takes."""
+    for suspect in listed if judge is None else listed[:TIMED]:
+        if judge is None:
+            yield suspect, suspect.gain
+        else:
+            verdict = judge(_against_itself(candidate, suspect))
+            timed.append((suspect, verdict))
+            right = verdict.outcome is Outcome.CONFIRMED
+            yield suspect, verdict.speedup.low if right and verdict.speedup else None
+
+
 def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
     """The slow side, and in the fast one's place itself without a suspect, at the headline bench size."""
     problem = candidate.problem
@@ -188,11 +201,6 @@ def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
         origin=Origin("curated"),  # else `MadeSlow` would examine it in turn
         problem=replace(problem, sizes=replace(problem.sizes, bench=problem.sizes.headline)),
     )
-
-
-def _gain(verdict: Verdict) -> float | None:
-    """Speedup of the side without the suspect over the whole side; None unless it is right and faster."""
-    return verdict.speedup.low if verdict.outcome is Outcome.CONFIRMED and verdict.speedup else None
 
 
 def _open(found: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) -> int:

@@ -5,14 +5,13 @@
 | `stage` | `kcurate mint`: composing, admitting, writing, resuming |
 | `settings` | its settings |
 | `graph` | operators, nodes, graphs, the canonical hash |
-| `operators/` | the table of operators |
+| `operators` | the table of operators (`operators.toml`) |
 | `axes` | axes bound to extents: the shape rule |
 | `composer` | which graphs are made |
 | `sizes` | settings for tests and for timing |
-| `module_text` | a graph as a PyTorch module |
 | `scalar_text` | the expressions of operators, as C++ |
 | `naive` | the plain side: a kernel an operator |
-| `problem` | buffers, inputs, tolerances |
+| `problem` | a graph as a PyTorch module, and as buffers, inputs, tolerances |
 | `statement` | a graph in words |
 | `known_graphs` | graphs of KernelBench and of built-in families |
 | `admission` | whether a graph becomes a problem |

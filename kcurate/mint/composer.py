@@ -50,15 +50,8 @@ COMMON_WEIGHT = 3.0
 # Kinds whose results differ along rows as much as their operands do. Others may leave nearly equal elements:
 # minus their mean, these are nothing but rounding.
 SPREADING = (
-    "pointwise",
-    "broadcast",
-    "gather",
-    "gemm",
-    "convolution",
-    "normalization",
-    "quantization",
-    "backward",
-)
+    "pointwise", "broadcast", "gather", "gemm", "convolution", "normalization", "quantization", "backward",
+)  # fmt: skip
 # Besides softmax and losses, what exponentials make of large values is mostly rounding.
 EXPONENTIAL = ("logsumexp", "cross_entropy_backward", "log_softmax_backward")
 UNMASKED = ("softmin", "log_softmax")

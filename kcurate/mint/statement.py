@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kcurate.mint.axes import Binding, binding_of
 from kcurate.mint.graph import REST, Fold, Graph, Node, Operator, Value
-from kcurate.mint.module_text import LOW
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.problem import tolerance_of
+from kcurate.mint.problem import LOW, tolerance_of
 from kcurate.problem.compare import norm_bound
 from kcurate.problem.dtypes import is_float
 from kcurate.problem.expressions import evaluate

@@ -3,10 +3,11 @@
 | module | owns |
 |---|---|
 | `naming` | the meaning of `--model` |
-| `prices`, `budget` | token prices (`prices.toml`), and the spending limit of a run |
+| `prices` | token prices (`prices.toml`), and the spending limit of a run |
 | `transcripts` | every exchange, saved so that none is paid for twice |
-| `client`, `failures` | the seam: a prompt in, an exchange out; error classification; retries with back-off |
-| `claude`, `compatible`, `streamed` | the Messages API, chat-completion servers, what their clients share |
+| `client` | the seam: a prompt in, an exchange out; retries with back-off |
+| `claude`, `compatible` | the Messages API, chat-completion servers |
+| `streamed` | what their clients share; what a server's refusal means |
 | `conversation` | tool calls run and answered until an answer is handed in |
 | `asking`, `opening` | the single path for requests; opening it from a command's options |
 

@@ -13,9 +13,8 @@ from typing import Any
 
 from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
-from kcurate.models.budget import Budget
 from kcurate.models.client import Client, Heard, Patience, Request, TryAgain, with_patience
-from kcurate.models.prices import Price
+from kcurate.models.prices import Budget, Price
 from kcurate.models.transcripts import Transcripts, next_key, request_key
 from kcurate.records import Exchange, Prompt, ReplyStatus, Turn, Usage
 

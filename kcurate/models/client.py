@@ -3,7 +3,7 @@
 A permanent refusal by the server ends the run with one error (`RemoteError`); transient failures (rate
 limits, overload, broken connections) are retried with growing delays; a failure of a single request becomes
 the outcome of its exchange. Not covered: the individual APIs (`claude`, `compatible`), what is saved
-(`transcripts`), spending (`budget`).
+(`transcripts`), spending (`prices`).
 """
 
 from __future__ import annotations

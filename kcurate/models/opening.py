@@ -15,11 +15,11 @@ from kcurate.core.options import MAX_TOKENS
 from kcurate.errors import InputError, OptionError
 from kcurate.models import prices
 from kcurate.models.asking import Asking
-from kcurate.models.budget import Budget
 from kcurate.models.claude import ClaudeClient
 from kcurate.models.client import Client, Patience
 from kcurate.models.compatible import CompatibleClient
 from kcurate.models.naming import ModelName
+from kcurate.models.prices import Budget
 from kcurate.models.transcripts import Transcripts
 
 

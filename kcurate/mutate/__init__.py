@@ -4,7 +4,7 @@
 |---|---|
 | `ablations` | parts of a side that might be needless, and the side without each of them |
 | `broken` | mistakes that show without running the code, such as a lost semicolon |
-| `choosing` | samples from several operators that change a side |
+| `choosing` | changes to a text as changes to a side |
 | `guards` | spans of a code that do not run, or run as something else, all in one text |
 | `replacements` | computations replaced by a value that is already available |
 | `rounds` | loops with fewer rounds, and threads that all take one way |

@@ -1,8 +1,7 @@
-"""Samples from several changes to a side, one of each in turn, without duplicates, reproducible by seed."""
+"""Changes to a text as changes to a side, and all results of one of them."""
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -53,21 +52,3 @@ def every(side: Side, changes: Mapping[str, Change], name: str) -> tuple[Changed
         KeyError: there is no such change.
     """
     return tuple(Changed(name, what, changed_side) for what, changed_side in changes[name](side))
-
-
-def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -> tuple[Changed, ...]:
-    """At most `count` different sides, cycling through the changes; the same for the same seed."""
-    rng = random.Random(seed)
-    stocks = {name: list(every(side, changes, name)) for name in changes}
-    for stock in stocks.values():
-        rng.shuffle(stock)
-    order = [name for name, stock in stocks.items() if stock]
-    rng.shuffle(order)
-    chosen: list[Changed] = []
-    while len(chosen) < count and any(stocks[name] for name in order):
-        for name in order:
-            if stocks[name] and len(chosen) < count:
-                changed = stocks[name].pop()
-                if all(changed.side != other.side for other in chosen):
-                    chosen.append(changed)
-    return tuple(chosen)

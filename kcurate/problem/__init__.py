@@ -5,7 +5,6 @@
 | `addresses` | tables of pointers |
 | `answered` | turns a model's answer into the side that it was asked for |
 | `bind_once` | a cache of bound programs, shared by the stages of one judgement |
-| `bound_buffers` | a side's buffers bound to sizes |
 | `c_types` | C types as problem dtypes |
 | `calls` | a PyTorch module call bound to sizes |
 | `check` | checks a candidate before anything runs |
@@ -19,7 +18,7 @@
 | `neutral` | a candidate as it is published: no comments, no names that reveal the slow or fast side |
 | `ops` | a plan bound to sizes, as plain data |
 | `outputs` | sizes of buffers, and how each output is checked |
-| `program` | binds a plan to sizes |
+| `program` | binds a plan and a side's buffers to sizes |
 | `shown` | sides and problems as a model sees them |
 | `size_gaps` | what the test sizes of a problem leave untested, and test sizes that would cover it |
 | `techniques` | optimisation techniques |

@@ -2,10 +2,10 @@
 
 | module | owns |
 |---|---|
-| `material` | what a prompt is made of: kernel, plan, problem, technique, examples |
-| `tasks` | the prompts: write the slow side, the fast side, a first side; each again after feedback |
+| `tasks` | the prompts and their parts: write the slow, the fast, a first side; each again after feedback |
 | `plan_language` | what a plan may have, from the words of `schemas/pair.json` |
 | `feedback` | what went wrong with an answer, in words that help the next one |
+| `texts` | the words themselves, in `texts.toml` |
 | `replies` | the form of an answer, written and read |
 | `tools` | the tools of a conversation: their strict schemas, and what a model is told of them |
 | `explained` | the sentences of an answer that begins with a diagnosis |
@@ -15,26 +15,23 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 """
 
 from kcurate.prompts.feedback import feedback
-from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, go_on, in_any_language, write
+from kcurate.prompts.tasks import (
+    FORMAT,
+    Earlier,
+    Example,
+    Material,
+    Technique,
+    again,
+    asking_why,
+    build,
+    chat,
+    go_on,
+    in_any_language,
+    write,
+)
 
 __all__ = [
-    "FORMAT",
-    "Answer",
-    "Earlier",
-    "Example",
-    "Material",
-    "Technique",
-    "Unreadable",
-    "again",
-    "asking_why",
-    "build",
-    "chat",
-    "feedback",
-    "go_on",
-    "in_any_language",
-    "read_reply",
-    "write",
-    "write_answer",
-]
+    "FORMAT", "Answer", "Earlier", "Example", "Material", "Technique", "Unreadable", "again", "asking_why",
+    "build", "chat", "feedback", "go_on", "in_any_language", "read_reply", "write", "write_answer",
+]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from kcurate.prompts import texts
 from kcurate.records import Language
 
 COMPILE, RUN, TIME, PROFILE = "compile", "run_tests", "time", "profile"
@@ -32,6 +33,7 @@ JUDGE: Mapping[str, Any] = {
         },
     },
 }
+_WORDS = texts.of("tools")
 # Those that go on with a conversation.
 RUNS = frozenset({COMPILE, RUN, TIME, PROFILE})
 
@@ -110,8 +112,8 @@ _LOOSE = _object(
 )  # fmt: skip
 
 
-def _tool(name: str, description: str, schema: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
-    tool = {"name": name, "description": description, "input_schema": schema}
+def _tool(name: str, schema: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
+    tool = {"name": name, "description": _WORDS["descriptions"][name], "input_schema": schema}
     return tool | ({"strict": True} if strict else {})
 
 
@@ -125,40 +127,11 @@ def tools(
     """
     strict = sayable(plan, language)
     side = _side(language, "The whole file.") if strict else _LOOSE
-    version = _object(version=_INTEGER)
-    submit = _tool(SUBMIT, "Hand in code as the answer, without a number.", side, strict=strict)
+    submit = _tool(SUBMIT, side, strict=strict)
     if not runs:
         return [submit]
-    every = [
-        _tool(
-            COMPILE,
-            "Compile device code, and the plan that launches it where the launch changes. The result is the "
-            "number of this version with registers, spills and shared memory of each kernel, or what the "
-            "compiler said.",
-            side,
-            strict=strict,
-        ),
-        _tool(
-            RUN,
-            "Run a compiled version at all test sizes, on inputs that you do not see, and compare every "
-            "element with the given code's outputs; out-of-bounds accesses and races are found too.",
-            version,
-        ),
-        _tool(
-            TIME,
-            "Time a version against the given code at the bench size: the ratio with its confidence "
-            "interval, both times, and the share of the copy bandwidth.",
-            version,
-        ),
-        _tool(
-            PROFILE,
-            "Hardware counters of a version and of the given code, such as sectors a load, stalls, bank "
-            "conflicts and occupancy, where the machine can count.",
-            version,
-        ),
-        submit,
-        _tool(SUBMIT_VERSION, "Hand in a version that was compiled, by its number, as the answer.", version),
-    ]
+    of_version = [_tool(name, _object(version=_INTEGER)) for name in (RUN, TIME, PROFILE, SUBMIT_VERSION)]
+    every = [_tool(COMPILE, side, strict=strict), *of_version[:-1], submit, of_version[-1]]
     return [tool for tool in every if tool["name"] in runs or tool["name"] not in RUNS]
 
 
@@ -181,54 +154,12 @@ def _arguments_sayable(arguments: Sequence[Any]) -> Iterator[bool]:
         yield isinstance(argument, str) or argument.keys() in _ARGUMENTS
 
 
-_WORKED_CUDA = """\
-A worked plan. The problem: sizes n; buffers x (in, float32, [n]) and out (out, float32, [1]). The code: a \
-kernel partial_sums(const float *x, float *parts, int n) that writes one sum a block, and final_sum(const \
-float *parts, float *out, int count) that one block runs. Each launch has the size that its data needs, a \
-scratch buffer holds what lies between, and nothing is launched twice:
-{"plan": [
-  {"launch": "partial_sums", "grid": ["min(1056, ceil_div(n, 1024))"], "block": ["256"],
-   "args": ["x", "parts", "n"], "template": ["256"]},
-  {"launch": "final_sum", "grid": ["1"], "block": ["256"],
-   "args": ["parts", "out", {"value": "min(1056, ceil_div(n, 1024))", "dtype": "int32"}],
-   "shared_bytes": "1024"}],
- "buffers": [{"name": "parts", "dtype": "float32", "shape": ["min(1056, ceil_div(n, 1024))"]}]}
-"""
-_WORKED_TRITON = """\
-A worked plan. The problem: sizes n; buffers x (in, float32, [n]) and out (out, float32, [1]). The code: \
-functions partial_sums(x, parts, n, BLOCK: tl.constexpr) and final_sum(parts, out, n, BLOCK: tl.constexpr):
-{"plan": [
-  {"launch": "partial_sums", "grid": ["ceil_div(n, 1024)"], "args": ["x", "parts", "n"],
-   "constexprs": [{"name": "BLOCK", "value": "1024"}], "num_warps": 4},
-  {"launch": "final_sum", "grid": ["1"], "args": ["parts", "out", "n"],
-   "constexprs": [{"name": "BLOCK", "value": "1024"}]}],
- "buffers": [{"name": "parts", "dtype": "float32", "shape": ["ceil_div(n, 1024)"]}]}
-"""
-_STRICT = """\
-In a tool's plan extents and offsets are texts ("256", "ceil_div(n, 256)"), and buffers and constexprs are \
-lists.
-"""
-_RUNS = """\
-You have tools. compile takes code, and a plan where the launch changes, and numbers what compiles; {others} \
-take that number. Work as you would at a terminal: compile early, run the tests before you time, {counters}\
-change one thing at a time, keep the best version in mind. You have {calls} calls and {seconds} s of tools \
-for an answer. Hand in the answer with submit_version, or code that you did not compile with submit_kernel; \
-it is judged as in the tests, and timed. If it is not accepted you are told why, and go on in the same \
-conversation.
-"""
-_SUBMIT = "Hand in the answer with the tool submit_kernel.\n"
-
-
-_COUNTERS = "read the counters before you guess at a bottleneck, "
-
-
 def told(language: Language, calls: int, seconds: float, runs: Collection[str] = RUNS) -> str:
     """What a model with the tools `runs` is told of them; `calls` 0: it can only hand in."""
-    worked = _WORKED_TRITON if language == "triton" else _WORKED_CUDA
     profiles = PROFILE in runs
     others = "run_tests, time and profile" if profiles else "run_tests and time"
-    counters = _COUNTERS if profiles else ""
-    how = _SUBMIT
+    counters = _WORDS["counters"] if profiles else ""
+    how = _WORDS["submit"]
     if calls:
-        how = _RUNS.format(calls=calls, seconds=round(seconds), others=others, counters=counters)
-    return f"{worked}{_STRICT}{how}"
+        how = _WORDS["runs"].format(calls=calls, seconds=round(seconds), others=others, counters=counters)
+    return f"{_WORDS[f'worked_{language}']}{_WORDS['strict']}{how}"

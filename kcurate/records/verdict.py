@@ -101,53 +101,6 @@ class Outcome(StrEnum):
         return Trait.WITHDRAWS in self.traits
 
 
-# What each check of a verdict found to hold, for a reader of a report; compute-sanitizer's tools come last.
-CHECKS: Mapping[str, str] = {
-    "plan": "the plan is well formed, and fits the problem and the code",
-    "size": "the code is not too long or too deeply nested to be checked",
-    "characters": "no invisible characters, and none that compilers read in two ways",
-    "directives": "no preprocessor directive hides or redirects code",
-    "headers": "only headers of the toolkit that are allowed are included",
-    "pasting": "no macro pastes a forbidden name together",
-    "compilers": "nothing tells which compiler reads the code",
-    "calls": "no sleeps, clocks, traps, device heap, printf or host functions",
-    "host": "no host code, and no symbols that are defined elsewhere",
-    "assembly": "inline PTX has only instructions whose meaning is known",
-    "int_as_ptr": "no pointer is made from an integer",
-    "sham": "no useless work and no hidden delay",
-    "literal_plan": "the plan has too few constants to hold the answers",
-    "state": "nothing is kept from one launch to the next",
-    "nondeterminism": "an output may vary from run to run only where the code has atomics",
-    "redone": "no launch is repeated with unchanged inputs",
-    "triton": "the Triton module uses only what is allowed",
-    "compile": "both sides compile",
-    "binary": "the machine code has nothing that the source checks would refuse",
-    "unread": "a slow side that was made reads what it is given",
-    "outputs": "outputs equal the reference at every test size, within the tolerance",
-    "poison": "outputs do not depend on what memory held before",
-    "redzones": "nothing is written beside the buffers",
-    "inputs_intact": "inputs are unchanged afterwards",
-    "deterministic": "a second run gives the same bits, where that is claimed",
-    "controls": "planted wrong answers are refused on these inputs",
-    "spoiled_inputs": "the tolerance tells spoiled inputs from the real ones",
-    "thread_orders": "other orders of threads give the same results: no race was seen",
-    "wide_reference": "long sums were compared with sums in double precision",
-    "counted_work": "a slow side that was made does no work that leaves no trace, at the bench size",
-    "counted_test_work": "the same at the test sizes",
-    "bench_outputs": "outputs equal the reference at the bench size too",
-    "bench_structured": "the same with structured inputs",
-    "timed_outputs": "the runs that were timed gave the right outputs",
-    "physics_floor": "no side is faster than the memory of this GPU allows",
-    "explained": "what a slow side that was made does explains the time that it takes",
-    "growth": "its slowdown does not grow with the size more than the work does",
-    "minimal": "no part of it could be left out",
-    "memcheck": "compute-sanitizer saw no access out of bounds or misaligned",
-    "racecheck": "compute-sanitizer saw no race in shared memory",
-    "initcheck": "compute-sanitizer saw no read of memory that nothing wrote",
-    "synccheck": "compute-sanitizer saw no barrier that some threads miss",
-}
-
-
 @dataclass(frozen=True)
 class Resources:
     """The resources of one compiled kernel; None if the tool does not report them. Sizes in bytes."""

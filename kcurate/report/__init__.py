@@ -3,8 +3,7 @@
 | module | owns |
 |---|---|
 | `entries` | a pair's data for the page: its line in the table, and its details |
-| `page` | the file, assembled from headline figures, data and `assets/` (style, table, plot, diff, parts) |
-| `stage` | the command |
+| `stage` | the command; the file from figures, data and `assets/` (style, table, plot, diff, parts) |
 | `settings` | the settings of `kcurate report` |
 
 Untrusted text (code, names, logs) enters the page as data and is shown as text, never as markup. Not

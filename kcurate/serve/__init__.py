@@ -5,8 +5,7 @@
 | `catalog` | the tasks of a server, and problems sent by its callers |
 | `job_log` | jobs on disk |
 | `desk` | jobs in memory: accepted, judged once, ended |
-| `guard` | who may send requests, and how large they may be |
 | `app` | the endpoints |
-| `stage` | starting and stopping |
+| `stage` | starting and stopping; who may send requests, and how large they may be |
 | `settings` | the settings of `kcurate serve` |
 """

@@ -16,7 +16,7 @@
 | `callbacks`, `stopping` | what happens between steps: metrics, NaN gradients, time limit and signals |
 | `random_model` | a small random model, to try a run |
 | `curves` | the plots of a run |
-| `model_card`, `hub` | the card of an adapter; pushing a run |
+| `hub` | the card of an adapter; pushing a run |
 
 Not covered: rewards (`kcurate.reward`), scores (`kcurate.evaluation`).
 """

@@ -29,7 +29,7 @@ from kcurate.reward import devices, own_reward
 from kcurate.reward.devices import JudgePlace
 from kcurate.reward.pool import PoolConfig, RewardPool
 from kcurate.reward.remote import RETRY_S, RemotePool
-from kcurate.train import curves, hub, model_card, plans, run_tasks
+from kcurate.train import curves, hub, plans, run_tasks
 from kcurate.train.plans import Plan
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.run_tasks import Tasks, load_tasks
@@ -316,7 +316,7 @@ def _finish(
     }
     on_card = ("tasks", "steps", *(["completions"] if counts["answers"] else []))
     facts = {f"{group} {key}": value for group in on_card for key, value in counts[group].items()}
-    model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **facts})
+    hub.write_card(folder, config.settings, {"recipe": config.settings.recipe, **facts})
     summary = record.finish(counts)
     if config.push is not None:
         hub.push(folder, config.push, private=config.private, note=record.note)

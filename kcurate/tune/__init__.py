@@ -3,7 +3,6 @@
 | where | what |
 |---|---|
 | `knobs` | what can be set in a side, and a side with other values |
-| `search` | in which order settings are tried |
-| `stage` | trials, verdicts, the best setting written as a pair |
+| `stage` | trials, their order and verdicts, the best setting written as a pair |
 | `settings` | the settings of `kcurate tune` |
 """

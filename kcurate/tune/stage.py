@@ -1,18 +1,22 @@
 """`kcurate tune`: a side's knobs searched on one device; the best confirmed setting becomes a pair.
 
-A trial is a candidate of the side as it is against the side at a setting: the judge compares their results
-at the test sizes and, on a GPU, times them in turn at the headline. Every verdict is on file by content, so
-that a stopped search goes on where it was. Which numbers of the plan follow a constant is found with it: the
-first link (`knobs.LINKS`) with right results. On the emulator nothing is timed: trials only tell which
-settings compute the same, and no pair is written. Not covered: knobs, the order of trials, the judge.
+A trial is a candidate of the side as it is against the side at a setting: the judge compares their results at
+the test sizes and, on a GPU, times them in turn at the headline. Every verdict is on file by content, so that
+a stopped search goes on where it was. Which numbers of the plan follow a constant is found with it: the first
+link (`knobs.LINKS`) with right results. On the emulator nothing is timed: trials only tell which settings
+compute the same, and no pair is written. A strategy asks for the score of a setting, higher is better (None:
+it is wrong there, or not timed), until it has no more to ask or no trials are left. Random sampling and
+greedy hill climbing over neighbours are in Kernel Tuner too (van Werkhoven, 2019). Not covered: knobs, the
+judge.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,12 +29,63 @@ from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.records import Candidate, Kernel, Outcome, Side, SideName, Sizes, Summary, Verdict
-from kcurate.tune import search
 from kcurate.tune.knobs import LINKS, Knob, Link, changed, find, listed, relaunched
-from kcurate.tune.search import Setting
 from kcurate.tune.settings import TuneConfig
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
+
+Setting = Mapping[str, int]
+Score = Callable[[Setting], float | None]
+# A neighbour counts as better from here on: less is noise between judgements.
+LEAST_GAIN = 0.01
+
+
+def start(knobs: Sequence[Knob]) -> Setting:
+    """The side's own setting."""
+    return {knob.name: knob.value for knob in knobs}
+
+
+def sample(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
+    """Settings in random order, without repeats, after the side's own."""
+    score(start(knobs))
+    seen: set[tuple[int, ...]] = set()
+    total = math.prod(len(knob.values) for knob in knobs)
+    while len(seen) < total:
+        values = tuple(rng.choice(knob.values) for knob in knobs)
+        if values not in seen:
+            seen.add(values)
+            score({knob.name: value for knob, value in zip(knobs, values, strict=True)})
+
+
+def climb(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
+    """From the side's own setting to the first better neighbour, again and again."""
+    at = start(knobs)
+    best = score(at) or 0.0  # without a score of its own, any scored neighbour is better
+    better = True
+    while better:
+        better = False
+        moves = [(knob.name, value) for knob in knobs for value in knob.near(at[knob.name])]
+        rng.shuffle(moves)
+        for name, value in moves:
+            neighbour_score = score({**at, name: value})
+            if neighbour_score is not None and neighbour_score > best * (1 + LEAST_GAIN):
+                at, best, better = {**at, name: value}, neighbour_score, True
+                break
+
+
+def each(settings: Sequence[Setting]) -> Strategy:
+    """The side's own setting, then these."""
+
+    def strategy(knobs: Sequence[Knob], score: Score, _: random.Random) -> None:
+        for setting in (start(knobs), *settings):
+            score({knob.name: setting[knob.name] for knob in knobs})
+
+    return strategy
+
+
+Strategy = Callable[[Sequence[Knob], Score, random.Random], None]
+STRATEGIES: Mapping[str, Strategy] = {"greedy": climb, "random": sample}
+
 
 STAGE = "tune"
 LISTED = "listed"
@@ -92,9 +147,7 @@ def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
         with contextlib.closing(judge.Judge(JudgeConfig(place.backend, place.gpus[0]))) as judging:
             book = Ledger(workspace, judging.environment())
             trials = _Trials(candidate, side, knobs, judging, book, config)
-            trials.search(
-                search.each(settings) if settings else search.STRATEGIES[config.strategy or "greedy"]
-            )
+            trials.search(each(settings) if settings else STRATEGIES[config.strategy or "greedy"])
         trials_done = tuple(trials.done.values())
         for trial in trials_done:
             why = f"{trial.ratio:.3f}x" if trial.ratio is not None else trial.detail
@@ -157,7 +210,7 @@ class _Trials:
         self._links: dict[str, Link] = {}
         self._left = config.trials
 
-    def search(self, strategy: search.Strategy) -> None:
+    def search(self, strategy: Strategy) -> None:
         """Try settings until the strategy or the number of trials ends."""
         with (
             progress.bar(f"{STAGE} on {self._book.environment.device}", self._left, "trial") as self._bar,
@@ -173,7 +226,7 @@ class _Trials:
 
     def _tried(self, setting: Setting) -> Trial:
         """The verdict at a setting, and on the way which link each changed constant has."""
-        if setting == search.start(self._knobs):
+        if setting == start(self._knobs):
             return Trial(setting, Outcome.CORRECT, "as it is", None, 1.0 if self.timed else None)
         sides: dict[str, tuple[dict[str, Link], Side]] = {}
         for links, side in self._ways(setting):

@@ -9,25 +9,77 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import kcurate.judge as judge
 from kcurate.backends.choice import choose
-from kcurate.core import names, progress, store
+from kcurate.core import names, own_files, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError, OptionError
 from kcurate.judge import JudgeConfig
 from kcurate.problem.size_gaps import advice
-from kcurate.records import SIDES, Candidate, Item, Outcome, Summary, Verdict
-from kcurate.validate import inputs
+from kcurate.records import SIDES, Candidate, Environment, Item, Outcome, Summary, Verdict
 from kcurate.validate.settings import ValidateConfig
 from kcurate.verdicts import items
-from kcurate.verdicts.keys import verdict_key
+from kcurate.verdicts.keys import PROTOCOL, verdict_key
 from kcurate.verdicts.ledger import Ledger
 from kcurate.verdicts.readable import Unreadable
+
+
+@dataclass(frozen=True)
+class PairFolder:
+    """One pair folder; `problem` says why `candidate` is None."""
+
+    index: int
+    folder: Path
+    candidate: Candidate | None
+    problem: str = ""
+
+
+@store.without_collector()
+def read(folders: Iterable[Path]) -> tuple[PairFolder, ...]:
+    """Read every folder; one without a readable candidate is an item too."""
+    items = []
+    for index, folder in enumerate(folders):
+        try:
+            items.append(PairFolder(index, folder, store.read_candidate(folder)))
+        except InputError as error:
+            items.append(PairFolder(index, folder, None, str(error)))
+    return tuple(items)
+
+
+def unjudged(item: PairFolder, environment: Environment) -> Verdict:
+    """The verdict on a folder that cannot be judged: no readable candidate, or one without a problem.
+
+    The key of an unreadable one is the hash of its `pair.json`.
+    """
+    if item.candidate is not None:
+        return Verdict(
+            candidate=item.candidate.id,
+            key=verdict_key(item.candidate),
+            outcome=Outcome.NO_PROBLEM,
+            environment=environment,
+            detail="the pair has no problem yet: run kcurate problem draft, or write one",
+            protocol=PROTOCOL,
+        )
+    path = item.folder / "pair.json"
+    try:
+        content = own_files.read(path)
+    except InputError:
+        content = b""
+    return Verdict(
+        candidate=item.folder.name,
+        key=store.content_id("unreadable", str(item.folder), content),
+        outcome=Outcome.MALFORMED,
+        environment=environment,
+        detail=item.problem.replace("\n", " "),
+        protocol=PROTOCOL,
+    )
+
 
 STAGE = "validate"
 
@@ -43,7 +95,7 @@ def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] 
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        folders = inputs.read(_folders(config, workspace))
+        folders = read(_folders(config, workspace))
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         if config.sanitize and place.backend == "emulator":
             why = "the emulator has no compute-sanitizer; it looks for races and wrong addresses by itself"
@@ -100,7 +152,7 @@ def _advice(candidate: Candidate) -> str | None:
     return advice(candidate.problem, {side: getattr(candidate, side) for side in SIDES})
 
 
-def _item(item: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
+def _item(item: PairFolder, verdict: Verdict, workspace: Workspace) -> Item:
     if item.candidate is None:
         broken = Unreadable(item.folder, "pair.json", item.problem)
         return items.unreadable("candidates", verdict.outcome, broken, workspace)
@@ -118,12 +170,12 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     return names.pairs(map(str, config.paths or (workspace.pairs,)), workspace)
 
 
-def _known(folders: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
+def _known(folders: tuple[PairFolder, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
     """Verdicts that need no judging: unreadable folders, pairs without a problem, stored final verdicts."""
     known: dict[int, Verdict] = {}
     for item in folders:
         if item.candidate is None or item.candidate.problem is None:
-            known[item.index] = inputs.unjudged(item, book.environment)
+            known[item.index] = unjudged(item, book.environment)
             book.add(known[item.index])
         elif not config.again:
             verdict = book.find(item.folder, verdict_key(item.candidate))
@@ -133,7 +185,7 @@ def _known(folders: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfi
 
 
 def _record_rest(
-    folders: tuple[inputs.Item, ...],
+    folders: tuple[PairFolder, ...],
     verdicts: dict[int, Verdict],
     judged: Generator[tuple[int, Verdict], None, None],
     book: Ledger,

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcurate.core import resources, store
-from kcurate.dataset import contamination, duplicates, gates, licences, secrets
+from kcurate.dataset import contamination, gates, licences, secrets
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.stage import RowOutcome
@@ -172,10 +172,10 @@ def test_similarity_is_that_of_the_sets_of_shingles(
 ) -> None:
     one, other = shingles(code, plan), shingles(other_code, other_plan)
     sketches = (
-        duplicates.sketch(" ".join(code), " ".join(plan)),
-        duplicates.sketch(" ".join(other_code), " ".join(other_plan)),
+        gates.sketch(" ".join(code), " ".join(plan)),
+        gates.sketch(" ".join(other_code), " ".join(other_plan)),
     )
-    found = duplicates.similarity(*(sketch.shingles for sketch in sketches))
+    found = gates.similarity(*(sketch.shingles for sketch in sketches))
     assert found == pytest.approx(len(one & other) / len(one | other))
 
 
@@ -189,7 +189,7 @@ def test_no_pair_that_is_alike_enough_is_overlooked(near: float) -> None:
             for name in (f"a{number}", f"b{number}")
             for code in (" ".join([shared, *(f"{name}_{i} ;" for i in range(own))]),)
         ]
-        seen = duplicates.Seen(near)
+        seen = gates.Seen(near)
         seen.add(rows[0])
         assert f"the tokens of both sides of {rows[0]['id']}" in str(seen.find(rows[1]))
 

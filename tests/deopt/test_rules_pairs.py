@@ -19,7 +19,7 @@ from kcurate.core import resources, store
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.judge import compile_side
-from kcurate.judge.checks import same_binary
+from kcurate.judge.checks import binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Candidate, Origin, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
@@ -77,7 +77,7 @@ def test_results_compile_and_compute_the_same(made: list[tuple[Rule, Candidate]]
         for rule, candidate in sample:
             both = {side: compiled(candidate, side) for side in SIDES}
             if rule.name not in UNDONE:
-                assert not same_binary.same(candidate, both), candidate.id
+                assert not binary.same(candidate, both), candidate.id
             verdict = judge.judge(candidate)
             assert verdict.outcome == Outcome.CORRECT, (candidate.id, verdict.detail)
 

@@ -40,11 +40,11 @@ def test_what_rules_make_is_allowed_and_fits_its_problem() -> None:
         assert not list(refusals(one.slow.code)), one.id
         assert not check(one), one.id
     applied = {rule for one in found for rule in one.origin.rules}
-    assert {rule.name for rule in IN_TRITON} - applied == {"triton-hints"}
+    assert {rule.name for rule in IN_TRITON} == applied
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [rule.name for rule in IN_TRITON if rule.name != "triton-hints"])
+@pytest.mark.parametrize("rule", [rule.name for rule in IN_TRITON])
 def test_what_a_rule_makes_computes_the_same(rule: str) -> None:
     """For two of the built-in pairs that it applies to."""
     some = [one for one in made() if one.origin.rules == (rule,)]

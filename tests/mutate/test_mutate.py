@@ -9,9 +9,10 @@ import pytest
 import small
 
 from benchmarks import harmless_changes
+from benchmarks.harmless_changes import in_turns
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.mutate import wrong
-from kcurate.mutate.choosing import every, in_turns
+from kcurate.mutate.choosing import every
 from kcurate.mutate.spans import Code
 from kcurate.records import Launch, Outcome, Problem, Side
 

@@ -26,7 +26,7 @@ from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
-from kcurate.deopt.models.answer_counters import Counting
+from kcurate.deopt.models.drivers import Counting
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.hub.published_rows import read_rows
 from kcurate.judge.workers import nursery

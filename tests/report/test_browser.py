@@ -14,9 +14,9 @@ from report.browser import Page, chromium, executable
 
 from kcurate.core.workspace import Workspace
 from kcurate.profiling import on_file
-from kcurate.records import CHECKS, Origin, Outcome
+from kcurate.records import Origin, Outcome
 from kcurate.report.entries import Entry, entry, three
-from kcurate.report.page import render
+from kcurate.report.stage import CHECKS, render
 from kcurate.verdicts import readable
 from kcurate.verdicts.items import EARLIER_CODE, OUTDATED
 

@@ -20,10 +20,9 @@ from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.judge import sanitizer
 from kcurate.judge.checks import static
-from kcurate.records import CHECKS, Origin, Outcome
+from kcurate.records import Origin, Outcome
 from kcurate.report.entries import entry, line, part, three
-from kcurate.report.page import render
-from kcurate.report.stage import ReportConfig, run
+from kcurate.report.stage import CHECKS, ReportConfig, render, run
 from kcurate.verdicts.keys import PROTOCOL
 
 HOSTILE = "</script><script>window.owned = 1</script><img src=x onerror=owned=1> <!-- /*SCRIPT*/ <!--PARTS-->"

@@ -19,7 +19,7 @@ from kcurate.judge.referees.local import JudgeExecutor
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.reward import schemes
 from kcurate.reward.pool import RewardPool
-from kcurate.serve import guard
+from kcurate.serve import stage as serving
 from kcurate.serve.catalog import Catalog, own_task
 from kcurate.serve.job_log import JobLog
 
@@ -186,7 +186,7 @@ def test_a_problem_of_very_many_buffers_is_refused(dataset: Path) -> None:
         own_task(OwnProblem(data, Given(SCALE_STRIDED, PLAN)), "emulator")
 
 
-def answered(app: guard.App, messages: list[Any], **headers: str) -> tuple[int, str, int]:
+def answered(app: serving.App, messages: list[Any], **headers: str) -> tuple[int, str, int]:
     """Status and body of a request through the guard, and how many of its messages were not read."""
     sent: list[Any] = []
 
@@ -197,7 +197,7 @@ def answered(app: guard.App, messages: list[Any], **headers: str) -> tuple[int, 
         sent.append(message)
 
     given = [(key.encode(), value.encode()) for key, value in ({"host": "localhost"} | headers).items()]
-    asyncio.run(guard.Guard(app, None, 1000)({"type": "http", "headers": given}, receive, send))
+    asyncio.run(serving.Guard(app, None, 1000)({"type": "http", "headers": given}, receive, send))
     return sent[0]["status"], json.loads(sent[1]["body"])["detail"], len(messages)
 
 
@@ -215,8 +215,8 @@ def test_a_refused_body_is_read_so_that_the_caller_sees_why() -> None:
 
 
 def test_a_refused_body_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "DRAIN_S", 0.05)
-    monkeypatch.setattr(guard, "DRAIN_BYTES", 3000)
+    monkeypatch.setattr(serving, "DRAIN_S", 0.05)
+    monkeypatch.setattr(serving, "DRAIN_BYTES", 3000)
     body = [{"body": b"x" * 900, "more_body": True} for _ in range(9)]
     assert answered(never, list(body), **{"content-length": "99999"})[::2] == (413, 5)
     assert answered(never, body[:1], **{"content-length": "99999"})[::2] == (413, 0)

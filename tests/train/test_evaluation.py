@@ -21,8 +21,7 @@ from kcurate import prompts
 from kcurate.cli import run as command
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, scores, taught
-from kcurate.evaluation.bench import TaskBench
-from kcurate.evaluation.endpoint import Endpoint
+from kcurate.evaluation.endpoint import Endpoint, TaskBench
 from kcurate.evaluation.folder import EvalFolder, Evaluated
 from kcurate.evaluation.judging import judge
 from kcurate.evaluation.sampling import Reply, generate

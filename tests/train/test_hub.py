@@ -14,7 +14,6 @@ from dataset.hub_state import Hub
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
 from kcurate.local_models.settings import ModelSettings
 from kcurate.train import hub as models_hub
-from kcurate.train import model_card
 from kcurate.train.config import resolve
 from kcurate.train.run_folder import RunFolder, write_environment
 
@@ -42,7 +41,7 @@ def run(tmp_path: Path) -> RunFolder:
         (place / "adapter_model.safetensors").write_bytes(name.encode() * 50_000)
     (folder.stage("sft") / "checkpoint-1").mkdir()
     (folder.stage("sft") / "checkpoint-1" / "optimizer.pt").write_bytes(b"not for the Hub")
-    model_card.write(folder, settings, {"recipe": "kernelcompare"})
+    models_hub.write_card(folder, settings, {"recipe": "kernelcompare"})
     return folder
 
 
@@ -75,7 +74,7 @@ def test_a_model_is_named_without_a_path_of_this_machine(tmp_path: Path) -> None
         assert ModelSettings(str(path)).shown == named
         assert ModelSettings(str(path), base="me/base").shown == "me/base"
         settings = resolve(options={"model": {"name": str(path)}, "tasks": {"dataset": [str(path)]}})
-        text = model_card.card(RunFolder(tmp_path / "run"), settings, {})
+        text = models_hub.card(RunFolder(tmp_path / "run"), settings, {})
         assert str(tmp_path) not in text
         assert (f"base_model: {named}\n" in text) == (named == "org/base")
     assert ModelSettings("org/base").shown == "org/base"
@@ -96,7 +95,7 @@ def test_nothing_that_is_pushed_names_a_path_of_this_machine(
     for name in ("sft", "grpo"):
         config = run.adapter(name) / "adapter_config.json"  # type: ignore[arg-type]
         config.write_text(json.dumps({"base_model_name_or_path": str(run.base), "r": 16}))
-    model_card.write(run, settings, {})
+    models_hub.write_card(run, settings, {})
     push(run, hub)
     tree = hub.repos[REPO].commits[-1][1]
     assert {"config.toml", "environment.json", "sft/adapter_config.json"} <= set(tree)

@@ -13,7 +13,7 @@ from kcurate.local_models.settings import ModelSettings
 def test_an_answer_by_heart_is_likelier_than_another_whatever_the_batch(model: Path, pairs: Path) -> None:
     from tiny import tasks
 
-    from kcurate.evaluation.likelihood import likelihoods
+    from benchmarks.likelihood import likelihoods
 
     known = next(task for task in tasks(pairs) if task.family == "scale")
     other = next(task for task in tasks(pairs) if task.family == "square")

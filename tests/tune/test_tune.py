@@ -28,7 +28,7 @@ from kcurate.records import (
     Verdict,
     steps,
 )
-from kcurate.tune import knobs, search, stage
+from kcurate.tune import knobs, stage
 from kcurate.verdicts.keys import verdict_key
 
 TILED = """
@@ -106,15 +106,15 @@ def test_climbing_ends_on_the_top_and_sampling_sees_all() -> None:
     ranges = (knobs.Knob("a", 1, (1, 2, 4, 8)), knobs.Knob("b", 1, (1, 2, 4)))
     asked: list[tuple[int, ...]] = []
 
-    def score(setting: search.Setting) -> float | None:
+    def score(setting: stage.Setting) -> float | None:
         asked.append(tuple(setting.values()))
         return None if setting["a"] == 8 else float(setting["a"] * setting["b"])
 
-    search.climb(ranges, score, random.Random(1))
+    stage.climb(ranges, score, random.Random(1))
     assert asked[0] == (1, 1)
     assert (4, 4) in asked
     asked.clear()
-    search.sample(ranges, score, random.Random(1))
+    stage.sample(ranges, score, random.Random(1))
     assert asked[0] == (1, 1)
     assert len(set(asked)) == 12
 

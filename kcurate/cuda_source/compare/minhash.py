@@ -1,6 +1,6 @@
 """MinHash over shingles of normalised tokens: candidates for near duplicates among very many files.
 
-Not covered: which of two near duplicates is kept (`kcurate.dataset.duplicates`, `kcurate.extract.copies`).
+Not covered: which of two near duplicates is kept (`kcurate.dataset.gates`, `kcurate.extract.copies`).
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ prompts |
 | `gates` | refuses answers before judging, and some after it |
 | `policy` | the next step of a search (`plain`, `climb`, `sqd`) |
 | `history` | what a prompt for a fast side says about the GPU and earlier attempts |
-| `answer_counters` | profiler counters of correct answers |
 | `search` | one search: prompt, answer, gates, judge, feedback |
 | `bench` | the tools of a model: the judge and the profiler behind each |
 | `drivers` | many searches at once, with single requests or in batches |
-| `run`, `run_counts` | a whole run: sets up searches, drives them, counts outcomes |
+| `run` | a whole run: sets up searches, drives them, counts outcomes |
 | `preview` | the first prompts of a run, and its cost |
 
 Not covered: clients, prices, budgets and transcripts (`kcurate.models`), prompt wording

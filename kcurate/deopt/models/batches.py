@@ -20,11 +20,10 @@ from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
 from kcurate.models import claude
 from kcurate.models.asking import Asking
-from kcurate.models.budget import BudgetSpentError
 from kcurate.models.claude import ClaudeClient
 from kcurate.models.client import Request, TryAgain, with_patience
-from kcurate.models.failures import lost, root_cause, sort_status, transport_errors
-from kcurate.models.streamed import sdk
+from kcurate.models.prices import BudgetSpentError
+from kcurate.models.streamed import lost, root_cause, sdk, sort_status, transport_errors
 from kcurate.models.transcripts import utc_now
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
 

@@ -7,24 +7,23 @@ With the same input, options and model, a run reuses everything that an earlier 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
-from kcurate.core.runs import recorded
+from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.compare.similarity import fingerprint
-from kcurate.deopt.models import run_counts
-from kcurate.deopt.models.answer_counters import Counting
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.batches import POLL_S, Batches
-from kcurate.deopt.models.drivers import drive, drive_batched
+from kcurate.deopt.models.drivers import Counting, drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
-from kcurate.deopt.models.policy import Tried, make_policy
-from kcurate.deopt.models.run_counts import StartSearches
+from kcurate.deopt.models.policy import Tried, hopeless, make_policy
 from kcurate.deopt.models.search import CountFunction, JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.settings import IDLE_ROUNDS, DeoptConfig
@@ -37,9 +36,108 @@ from kcurate.models.claude import ClaudeClient
 from kcurate.models.client import Patience
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.opening import Spending, open_asking
-from kcurate.records import Candidate, Environment, SideName, Summary, Verdict
+from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, SideName, Summary, Verdict
 from kcurate.verdicts import ledger
 from kcurate.verdicts.readable import Unreadable
+
+
+class StartOutcome(StrEnum):
+    """Outcome of a kernel (or of a pair's side).
+
+    `duplicate`: an earlier start is identical.
+    """
+
+    VARIANTS = "variants"
+    NO_VARIANT = "no_variant"
+    NO_PROBLEM = "no_problem"
+    DUPLICATE = "duplicate"
+    UNFINISHED = "unfinished"
+
+
+class SearchOutcome(StrEnum):
+    """How a search ended."""
+
+    ACCEPTED = "accepted"
+    OUT_OF_ROUNDS = "out_of_rounds"
+    HOPELESS = "hopeless"
+    UNFINISHED = "unfinished"
+
+
+_WHY = {
+    StartOutcome.NO_VARIANT: "no answer was accepted",
+    StartOutcome.NO_PROBLEM: "no problem is known for it",
+    StartOutcome.DUPLICATE: "an earlier kernel is the same",
+    StartOutcome.UNFINISHED: "the run ended early: run the same command to go on",
+}
+
+
+@dataclass(frozen=True)
+class StartSearches:
+    """A start and its searches; `skipped` is the reason if there are none."""
+
+    start: Start
+    searches: Sequence[Search]
+    skipped: StartOutcome | None = None
+
+
+def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str, int]]:
+    """The counts for the summary, by kind; every item is counted once per kind."""
+    kernels: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    attempts: Counter[str] = Counter()
+    for group in groups:
+        outcomes = [_search_outcome(search) for search in group.searches]
+        ends.update(outcomes)
+        for search in group.searches:
+            attempts.update(str(tried.ended) for tried in search.tried)
+        kernels[group.skipped or _start_outcome(outcomes)] += 1
+    order = [*AttemptOutcome, *Outcome]
+    return {
+        "kernels": {str(outcome): kernels[outcome] for outcome in StartOutcome if kernels[outcome]},
+        "searches": {str(outcome): ends[outcome] for outcome in SearchOutcome if ends[outcome]},
+        "attempts": {name: attempts[name] for name in dict.fromkeys(map(str, order)) if attempts[name]},
+        "requests": {str(source): number for source, number in sorted(asking.counts.items())},
+    }
+
+
+def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> None:
+    """Add every kernel and every attempt to the results; `file` has all attempts."""
+    for group in groups:
+        outcome = group.skipped or _start_outcome([_search_outcome(search) for search in group.searches])
+        passed, name = outcome is StartOutcome.VARIANTS, group.start.id
+        then = ("problem", "draft") if outcome is StartOutcome.NO_PROBLEM else ("show", name)
+        record.item("kernels", name, outcome, _WHY.get(outcome, ""), passed=passed, file=file, then=then)
+        for search in group.searches:
+            for tried in search.tried:
+                attempt = tried.attempt
+                judged = attempt.outcome is AttemptOutcome.JUDGED and attempt.verdict
+                label = f"{search.target.label}, {attempt.place}"
+                why = attempt.detail or (judged.detail if judged else "")
+                record.item("attempts", label, tried.ended, why, passed=tried.accepted, file=file)
+
+
+def skipped(start: Start, new_goals: int) -> StartOutcome | None:
+    """Why a start gets no search, given how many of its goals are new; None: it does."""
+    if start.problem is None:
+        return StartOutcome.NO_PROBLEM
+    return None if new_goals else StartOutcome.DUPLICATE
+
+
+def _start_outcome(outcomes: Sequence[SearchOutcome]) -> StartOutcome:
+    if SearchOutcome.ACCEPTED in outcomes:
+        return StartOutcome.VARIANTS
+    unfinished = SearchOutcome.UNFINISHED in outcomes
+    return StartOutcome.UNFINISHED if unfinished else StartOutcome.NO_VARIANT
+
+
+def _search_outcome(search: Search) -> SearchOutcome:
+    if search.accepted:
+        return SearchOutcome.ACCEPTED
+    if hopeless(search.tried, search.policy.candidates):
+        return SearchOutcome.HOPELESS
+    over = search.policy.next(search.tried) is None
+    return SearchOutcome.OUT_OF_ROUNDS if over else SearchOutcome.UNFINISHED
+
 
 Report = Callable[[Summary], None]
 
@@ -89,9 +187,9 @@ def search(
             around = _surroundings(config, asking, judge, device, count, name, workspace)
             searches = _searches(all_starts, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note, device.device)
-        items = run_counts.count(searches, asking)
+        items = count(searches, asking)
         record.note(asking.spent())
-        run_counts.add_results(record, searches, around.attempts.path)
+        add_results(record, searches, around.attempts.path)
         summary = record.finish(items)
         report(summary)
         if failure is not None:
@@ -219,7 +317,7 @@ def _searches(
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, config.written_side)
         searches = [Search(goal, make_policy(config, goal), around, variants) for goal in wanted]
-        searches_of.append(StartSearches(start, searches, run_counts.skipped(start, len(wanted))))
+        searches_of.append(StartSearches(start, searches, skipped(start, len(wanted))))
     return searches_of
 
 

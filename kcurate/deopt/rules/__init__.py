@@ -10,7 +10,7 @@ place in the order (`docs/deopt-rules.md`).
 |---|---|
 | `reductions`, `counters` | tree-to-atomics, private-to-global |
 | `staging` | tile-to-global |
-| `mapping` | one-element, swap-axes |
+| `mapping` | swap-axes |
 | `blocks` | small-blocks, one-thread-blocks, part-warps, strided-threads |
 | `chunks`, `barrier_chunks` | contiguous-chunks, chunks-between-barriers |
 | `padding` | padding |
@@ -30,10 +30,7 @@ place in the order (`docs/deopt-rules.md`).
 | `barrier_parts` | the code between barriers, as loops over elements |
 | `relocation` | rewrites an expression for another scope |
 | `ranges`, `index_enumeration` | bounds of integer expressions |
-| `declaration_scopes` | which declaration a name refers to, the loops around it |
-| `loops` | whether iterations are independent |
-| `first_use` | whether statements set a local before they use it |
-| `read_only_uses` | whether a value is only read, and which accesses store to an element |
+| `variable_uses` | which declaration a name refers to, and whether it is only read, or set before use |
 | `statement_removal` | statements removed with the code that becomes empty |
 """
 

@@ -14,12 +14,10 @@ from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, ancestor
 from kcurate.cuda_source.rewrite.edits import Edit, edited
 from kcurate.cuda_source.semantics.builtin_effects import computes
 from kcurate.deopt.rules.chunks import indented, spread
-from kcurate.deopt.rules.declaration_scopes import LOOPS, declaration_of
-from kcurate.deopt.rules.first_use import uses_first
 from kcurate.deopt.rules.ranges import CHANGES, Ranges
-from kcurate.deopt.rules.read_only_uses import takes_values
 from kcurate.deopt.rules.statement_removal import line_of
 from kcurate.deopt.rules.threads import BUILTINS, builtins, named_in_a_macro
+from kcurate.deopt.rules.variable_uses import LOOPS, declaration_of, takes_values, uses_first
 
 _BARRIER = re.compile(rb"__syncthreads\s*\(\s*\)\s*;\Z")
 _PURE_NODES = frozenset(

@@ -23,10 +23,10 @@ from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestor
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules import threads
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
-from kcurate.deopt.rules.declaration_scopes import LOOPS
 from kcurate.deopt.rules.plans import block, own_name, same_block
 from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
 from kcurate.deopt.rules.statement_removal import line_of
+from kcurate.deopt.rules.variable_uses import LOOPS
 from kcurate.records import Launch, Side
 
 # Elements per thread, in order of preference; the smaller block must be a whole number of warps.

@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
-from kcurate.deopt.rules.declaration_scopes import in_loop_with
-from kcurate.deopt.rules.loops import aliased
-from kcurate.deopt.rules.plans import launches, same_block
+from kcurate.deopt.rules.plans import aliased, launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.read_only_uses import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
 from kcurate.deopt.rules.relocation import Unknown, own_index
 from kcurate.deopt.rules.statement_removal import removals
 from kcurate.deopt.rules.threads import is_block_width
+from kcurate.deopt.rules.variable_uses import assignment_to, elements_only_read, in_loop_with
 from kcurate.records import Side
 
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Node, ancestors, bare
-from kcurate.deopt.rules.declaration_scopes import declaration_of
 from kcurate.deopt.rules.ranges import LARGEST, Bounds, Ranges, changed_at, literal
+from kcurate.deopt.rules.variable_uses import declaration_of
 
 # The most combinations of values that are evaluated.
 MOST = 1 << 14

@@ -3,12 +3,8 @@
 - swap-axes: `threadIdx.x` and `.y` swap roles, and so do `blockDim` and the plan's block. This renames the
   threads of a block; only their grouping into warps changes (CUDA C++ Programming Guide, "Thread Hierarchy"),
   so code that uses warps is refused, as are macros with built-ins.
-- one-element: a grid-stride loop over `i < n` becomes `if (i < n)`, and the grid becomes as large as `n`
-  needs. Required: the loop is the kernel's last statement, everything before it only declares values, and its
-  iterations are independent (`loops`): then each `i` is processed once, as before.
 
-Not covered: block sizes (`blocks`), 1-D blocks whose threads are laid out by division, reductions inside
-grid-stride loops.
+Not covered: block sizes (`blocks`), 1-D blocks whose threads are laid out by division.
 """
 
 from __future__ import annotations
@@ -16,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree
+from kcurate.cuda_source.parse.syntax_tree import Function, Tree
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules import threads
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
-from kcurate.deopt.rules.loops import independent, only_values, plan_expression
-from kcurate.deopt.rules.plans import block, launches, own_name, same_block
-from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.plans import block, launches, own_name
 from kcurate.records import Launch, Side
 
 SWAPPED = {
@@ -78,77 +72,6 @@ def _two_dimensional(launch: Launch) -> bool:
     return len(launch.block) > 1 and x is not None and y is not None and x > 1 and y > 1
 
 
-def one_element(subject: Subject) -> Side | NotApplicable:
-    """Give every thread one iteration of a grid-stride loop."""
-    reason = "no grid-stride loop at the end of a kernel with a known block size"
-    for function in subject.tree.functions():
-        kernel_launches = launches(subject.side, function.name)
-        extents = same_block(subject.side, function.name)
-        if not function.kernel or extents is None or extents[1:] != (1, 1):
-            continue
-        ranges = Ranges(subject.tree, function, extents)
-        loop = _grid_stride_loop(ranges)
-        if loop is None:
-            continue
-        refusal = independent(subject.tree, function, loop, kernel_launches)
-        if refusal is not None:
-            reason = refusal
-            continue
-        limit = loop.child_by_field_name("condition").child_by_field_name("right")
-        counts = {launch: plan_expression(subject, function, launch, limit) for launch in kernel_launches}
-        if any(count is None for count in counts.values()) or any(
-            len(launch.grid) > 1 for launch in kernel_launches
-        ):
-            reason = "the loop's limit cannot be stated in the plan"
-            continue
-        grids = {launch: (f"max(1, ceil_div({count}, {extents[0]}))",) for launch, count in counts.items()}
-        changed = {
-            launch: replace(launch, grid=grids.get(launch, launch.grid)) for launch in launches(subject.side)
-        }
-        return subject.with_edits(_once(loop), "", changed.__getitem__)
-    return NotApplicable(reason)
-
-
-def _grid_stride_loop(ranges: Ranges) -> Node | None:
-    """The loop `for (int i = global index; i < n; i += stride)` at the end of a body of declarations."""
-    statements = [child for child in ranges.function.body.named_children if child.type != "preproc_call"]
-    if not statements or statements[-1].type != "for_statement":
-        return None
-    loop = statements[-1]
-    parts = [loop.child_by_field_name(field) for field in ("initializer", "condition", "update")]
-    if any(part is None for part in parts) or not only_values(ranges.tree, statements[:-1]):
-        return None
-    start, condition, update = parts
-    declared = list(ranges.tree.declared_by(start)) if start.type == "declaration" else []
-    if len(declared) != 1 or condition.type != "binary_expression" or condition.children[1].text != b"<":
-        return None
-    name = declared[0].name
-    stepped = update.type == "assignment_expression" and update.children[1].type == "+="
-    if not stepped or update.child_by_field_name("left").text != name:
-        return None
-    fits = (
-        condition.child_by_field_name("left").text == name
-        and declared[0].value is not None
-        and threads.is_global_index(ranges, declared[0].value)
-        and threads.is_grid_stride(ranges, update.child_by_field_name("right"))
-    )
-    return loop if fits else None
-
-
-def _once(loop: Node) -> list[Edit]:
-    """Turn the loop into a declaration and an `if`."""
-    start, condition = loop.child_by_field_name("initializer"), loop.child_by_field_name("condition")
-    body = loop.child_by_field_name("body")
-    close = next(child for child in reversed(loop.children) if child.type == ")")
-    return [
-        Edit(loop.start_byte, start.start_byte),
-        Edit(start.end_byte, condition.start_byte, b"\n    if ("),
-        Edit(condition.end_byte, close.start_byte),
-        Edit(body.start_byte, body.start_byte),
-    ]
-
-
 RULES: tuple[Rule, ...] = (
-    Rule("one-element", "grid-stride-loop", "grid-stride loops", one_element),
     Rule("swap-axes", "coalesced-access", "coalesced access along threadIdx.x", swap_axes),
 )

@@ -69,21 +69,11 @@ def same_block(side: records.Side, kernel: bytes) -> tuple[int, int, int] | None
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-def expression(launch: records.Launch, position: int, problem: records.Problem | None) -> str | None:
-    """The argument at a position as an expression over sizes; None for buffers and non-integers."""
-    if position >= len(launch.args):
-        return None
-    arg = launch.args[position]
-    if isinstance(arg, records.BufferArg | records.PointersArg | records.TensorMapArg):
-        return None
-    if isinstance(arg, records.ValueArg):
-        return None if isinstance(arg.value, float) else f"({arg.value})"
-    if problem is None or arg in problem.buffers:
-        return None
-    if arg in problem.scalars:
-        scalar = problem.scalars[arg]
-        whole = (
-            isinstance(scalar.dtype, str) and "int" in scalar.dtype and isinstance(scalar.value, int | str)
-        )
-        return f"({scalar.value})" if whole else None
-    return arg
+def aliased(launch: records.Launch, place: int) -> bool:
+    """Whether the buffer passed at a position may also be passed at another."""
+    if place >= len(launch.args) or not all(
+        isinstance(arg, str | records.BufferArg | records.ValueArg) for arg in launch.args
+    ):
+        return True
+    names = [arg.buffer if isinstance(arg, records.BufferArg) else arg for arg in launch.args]
+    return names.count(names[place]) > 1

@@ -19,8 +19,8 @@ from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.read_only_uses import assignment_to, element_of
 from kcurate.deopt.rules.threads import resolved
+from kcurate.deopt.rules.variable_uses import assignment_to, element_of
 from kcurate.records import Problem, Side
 
 INTEGERS = (b"int", b"unsigned", b"unsigned int")

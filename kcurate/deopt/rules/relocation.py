@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors, bare, encloses
 from kcurate.cuda_source.semantics.builtin_effects import only_reads
 from kcurate.deopt.rules import index_enumeration
-from kcurate.deopt.rules.declaration_scopes import declaration_of, in_loop_with
-from kcurate.deopt.rules.loops import aliased
+from kcurate.deopt.rules.plans import aliased
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
-from kcurate.deopt.rules.read_only_uses import elements_only_read
+from kcurate.deopt.rules.variable_uses import declaration_of, elements_only_read, in_loop_with
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")

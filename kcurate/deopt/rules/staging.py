@@ -26,12 +26,11 @@ from dataclasses import dataclass
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors, bare
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
-from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.read_only_uses import assignment_to, element_of, is_only_read
 from kcurate.deopt.rules.relocation import Relocation, Unknown, own_index, scope_of
 from kcurate.deopt.rules.statement_removal import removals
+from kcurate.deopt.rules.variable_uses import assignment_to, element_of, in_loop_with, is_only_read
 from kcurate.records import Side
 
 _SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
 from kcurate.cuda_source.rewrite.edits import Edit
-from kcurate.deopt.rules.loops import only_values
+from kcurate.cuda_source.semantics.builtin_effects import only_reads
 
 
 def removals(
@@ -44,12 +44,24 @@ def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
     if parent.type == "compound_statement":
         others = [child for child in parent.named_children if child != node and child.id not in stores]
         others = [child for child in others if child.type != "preproc_call"]
-        empty = only_values(tree, others) and parent.parent.type in ("for_statement", "if_statement")
+        empty = _only_values(tree, others) and parent.parent.type in ("for_statement", "if_statement")
         return parent if empty else None
     if parent.type == "for_statement":
         return parent if parent.child_by_field_name("body") == node else None
     whole = parent.type == "if_statement" and parent.child_by_field_name("alternative") is None
     return parent if whole and parent.child_by_field_name("consequence") == node else None
+
+
+def _only_values(tree: Tree, statements: Sequence[Node]) -> bool:
+    """Whether statements only declare variables from pure expressions (nothing shared)."""
+    return all(
+        node.type == "declaration"
+        and b"__shared__" not in node.text
+        and not any(True for _ in tree.nodes("assignment_expression", "update_expression", within=node))
+        and all(only_reads(name) for _, name, _ in tree.calls(within=node))
+        for node in statements
+        if node.type != "comment"
+    )
 
 
 def line_of(code: bytes, node: Node) -> tuple[int, int]:

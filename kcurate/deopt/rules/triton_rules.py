@@ -6,8 +6,7 @@
 - triton-plain-dot: `tl.dot` in single precision without tensor cores, if all buffers are floating-point.
 - triton-strided-lanes: neighbouring lanes process elements that are 33 apart. Required: a single `tl.arange`,
   and nothing that depends on order. Since 33 is odd, `i * 33 % B` is a permutation for every power of two B.
-- triton-hints: no `tl.multiple_of` and similar calls, no cache hints. triton-one-stage: `num_stages` is 1 if
-  a loop loads. triton-one-warp: `num_warps` is 1.
+- triton-one-stage: `num_stages` is 1 if a loop loads. triton-one-warp: `num_warps` is 1.
 
 Not covered: rules that need an additional kernel or other types (`kcurate.deopt.rules.triton_values`).
 """
@@ -34,8 +33,6 @@ _ORDERED = frozenset(
     """cumsum cumprod associative_scan sort argmax argmin flip gather reshape view dot trans permute split
     join interleave topk ravel cat rand randn randint make_block_ptr""".split()  # noqa: SIM905
 )
-_HINTS = ("multiple_of", "max_contiguous", "max_constancy")
-_HINT_WORDS = ("cache_modifier", "eviction_policy")
 
 Functions = dict[str, ast.FunctionDef]
 
@@ -255,17 +252,3 @@ def _numbers(node: ast.AST) -> set[object]:
         for constant in ast.walk(node)
         if isinstance(constant, ast.Constant) and type(constant.value) is int
     }
-
-
-def hints(subject: Subject) -> Side | NotApplicable:
-    """Remove hints to the compiler and the caches."""
-    module, _ = module_of(subject)
-    before = ast.dump(module)
-    for name in _HINTS:
-        hint_calls = list(calls(module, name))
-        swap(module, hint_calls, lambda call: call.args[0] if isinstance(call, ast.Call) else call)
-    for call in [*calls(module, "load"), *calls(module, "store")]:
-        call.keywords = [keyword for keyword in call.keywords if keyword.arg not in _HINT_WORDS]
-    if ast.dump(module) == before:
-        return NotApplicable("no hints")
-    return rewritten(subject, module)

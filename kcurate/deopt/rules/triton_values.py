@@ -286,7 +286,6 @@ RULES: tuple[Rule, ...] = (
         triton_rules.strided_lanes,
     ),
     _rule("double", "strength-reduction", "arithmetic in single precision", double),
-    _rule("hints", "vectorized-access", "hints to the compiler and caches", triton_rules.hints),
     _rule("one-stage", "double-buffering", "loads ahead in loops", triton_rules.one_stage),
     _rule("one-warp", "occupancy", "several warps a program", triton_rules.one_warp),
 )

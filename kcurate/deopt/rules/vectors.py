@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, bare
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
-from kcurate.deopt.rules.read_only_uses import assignment_to, is_only_read
+from kcurate.deopt.rules.variable_uses import assignment_to, is_only_read
 from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")

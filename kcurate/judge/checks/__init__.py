@@ -3,7 +3,7 @@
 | module | what |
 |---|---|
 | `assembly` | inline PTX: string literals of allowed instructions, without side effects outside |
-| `binary` | what a binary may not contain |
+| `binary` | what a binary may not contain; whether two sides launch the same machine code in the same way |
 | `compiler_names` | names by which code could tell NVRTC from the emulator's compiler |
 | `findings` | the result of a static check |
 | `global_state` | variables that keep state between launches, found by their declarations |
@@ -11,7 +11,6 @@
 | `own_names` | which names a side declares itself, and where they are visible |
 | `pointers` | pointers made from integers: addresses that no argument provides |
 | `repeated_launches` | steps of a plan repeated with unchanged inputs (the check `redone`) |
-| `same_binary` | whether two sides launch the same machine code in the same way |
 | `sham_work` | useless work that pads a slow side (the check `sham`), and text that says which side it is |
 | `source` | calls that a kernel does not need in order to compute, and host code |
 | `spelling` | spelling tricks |

@@ -1,8 +1,11 @@
 """The timing stage of a case: two loaded sides in, a speedup and a ruling out.
 
 It holds the GPU exclusively while it times, checks the outputs of every timed run by checksum, and refuses
-sides below the bandwidth floor. Not covered: the protocol (`timing.blocks`), the statistics
-(`timing.statistics`), overheads and margins (`timing.calibration`).
+sides below the bandwidth floor: the least time that writing the outputs takes at the measured copy bandwidth.
+Every `out` buffer is poisoned before each run and compared after it, so all of it must be written, except
+that what fits in L2 need not reach DRAM before the kernel ends. Inputs are not counted, since a correct side
+may not need all of them. Not covered: the protocol (`timing.blocks`), the statistics (`timing.statistics`),
+overheads and margins (`timing.calibration`).
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import numpy as np
 
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.timing import bandwidth_floor, statistics
 from kcurate.judge.timing import blocks as timing
+from kcurate.judge.timing import statistics
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import Close, Place
@@ -23,6 +26,35 @@ from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.judge.workers.timing_requests import Block, SampleAnswer, Time
 from kcurate.records import SIDES, Outcome, SizeTiming
 from kcurate.records.pair import SideName
+
+# Writes alone are a little faster than the copy that the bandwidth is measured with.
+ALLOWANCE = 0.7
+
+
+def floor_us(written_bytes: int, l2_bytes: int, copy_bytes_per_s: float) -> float:
+    """The floor in microseconds for `written_bytes` of outputs; 0 if the bandwidth is unknown.
+
+    `copy_bytes_per_s` counts bytes read plus bytes written.
+    """
+    if copy_bytes_per_s <= 0:
+        return 0.0
+    return ALLOWANCE * max(0, written_bytes - l2_bytes) / copy_bytes_per_s * 1e6
+
+
+def copy_fraction(all_bytes: int, median_us: float, copy_bytes_per_s: float) -> float | None:
+    """The fraction of the copy bandwidth that a side reaches if it moves every buffer once."""
+    if median_us <= 0 or copy_bytes_per_s <= 0:
+        return None
+    return all_bytes / (median_us * 1e-6) / copy_bytes_per_s
+
+
+def describe(sides: Mapping[SideName, float], floor: float) -> str | None:
+    """The first side below the floor, in words; None if there is none."""
+    for side, median_us in sides.items():
+        if median_us < floor:
+            return f"{side} takes {median_us:.2f} us, but writing its outputs takes at least {floor:.2f} us"
+    return None
+
 
 OUTCOMES = {
     "confirmed": Outcome.CONFIRMED,
@@ -211,10 +243,8 @@ def time_case(
     )
     case.passed("timed_outputs")
     l2_bytes = timer.samplers["fast"].l2_bytes
-    fraction = bandwidth_floor.copy_fraction(
-        job.all_bytes, samples.median_us("fast"), calibration.copy_bytes_per_s
-    )
-    least = bandwidth_floor.floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
+    fraction = copy_fraction(job.all_bytes, samples.median_us("fast"), calibration.copy_bytes_per_s)
+    least = floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
     case.add_details(floor_us=round(least, 3), fast_copy_fraction=round(fraction, 4) if fraction else None)
     ruling = _rule(samples, job, calibration, l2_bytes)
     if ruling.outcome is not Outcome.MISMATCH:
@@ -231,8 +261,8 @@ def rounded(blocks: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
 
 def _rule(samples: timing.Samples, job: TimingJob, calibration: Calibration, l2_bytes: int) -> Ruling:
     medians = {side: samples.median_us(side) for side in SIDES}
-    least = bandwidth_floor.floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
-    beaten = bandwidth_floor.describe(medians, least)
+    least = floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
+    beaten = describe(medians, least)
     if beaten is not None:
         return Ruling(Outcome.MISMATCH, f"faster than memory bandwidth allows: {beaten}")
     estimate = samples.estimate

@@ -16,78 +16,44 @@ import numpy as np
 from kcurate.backends.base import Compiled
 from kcurate.core import codec
 from kcurate.errors import RecordError
+from kcurate.judge.workers import requests, timing_requests
 from kcurate.judge.workers.protocol import Blob
-from kcurate.judge.workers.requests import (
-    AskEnvironment,
-    Bring,
-    Compare,
-    CompareAnswer,
-    Compile,
-    CompileAnswer,
-    Count,
-    CountsAnswer,
-    Description,
-    DeviceState,
-    Done,
-    Drop,
-    Expect,
-    Fetch,
-    Forget,
-    Generate,
-    Hide,
-    HideAnswer,
-    Load,
-    Peek,
-    ReadOutputs,
-    Request,
-    Run,
-    RunAnswer,
-)
-from kcurate.judge.workers.timing_requests import (
-    Block,
-    BlockAnswer,
-    Calibrate,
-    ClockAnswer,
-    Helpers,
-    Time,
-    TimeAnswer,
-)
 
 A = TypeVar("A")
 
 # Operation, request, answer.
-OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
-    ("compile", Compile, CompileAnswer),
-    ("environment", AskEnvironment, DeviceState),
-    ("load", Load, Done),
-    ("generate", Generate, Done),
-    ("run", Run, RunAnswer),
-    ("hide", Hide, HideAnswer),
-    ("bring", Bring, Done),
-    ("fetch", Fetch, Done),
-    ("expect", Expect, Done),
-    ("compare", Compare, CompareAnswer),
-    ("peek", Peek, Done),
-    ("read_outputs", ReadOutputs, Done),
-    ("forget", Forget, Done),
-    ("count", Count, CountsAnswer),
-    ("drop", Drop, Done),
-    ("helpers", Helpers, Done),
-    ("time", Time, TimeAnswer),
-    ("block", Block, BlockAnswer),
-    ("calibrate", Calibrate, ClockAnswer),
+OPERATIONS: tuple[tuple[str, type[requests.Request[Any]], type[Any]], ...] = (
+    ("compile", requests.Compile, requests.CompileAnswer),
+    ("environment", requests.AskEnvironment, requests.DeviceState),
+    ("load", requests.Load, requests.Done),
+    ("generate", requests.Generate, requests.Done),
+    ("run", requests.Run, requests.RunAnswer),
+    ("hide", requests.Hide, requests.HideAnswer),
+    ("bring", requests.Bring, requests.Done),
+    ("fetch", requests.Fetch, requests.Done),
+    ("expect", requests.Expect, requests.Done),
+    ("compare", requests.Compare, requests.CompareAnswer),
+    ("peek", requests.Peek, requests.Done),
+    ("read_outputs", requests.ReadOutputs, requests.Done),
+    ("forget", requests.Forget, requests.Done),
+    ("count", requests.Count, requests.CountsAnswer),
+    ("drop", requests.Drop, requests.Done),
+    ("helpers", timing_requests.Helpers, requests.Done),
+    ("time", timing_requests.Time, timing_requests.TimeAnswer),
+    ("block", timing_requests.Block, timing_requests.BlockAnswer),
+    ("calibrate", timing_requests.Calibrate, timing_requests.ClockAnswer),
 )
 _NAMES = {request: name for name, request, _ in OPERATIONS}
 _REQUESTS = {name: request for name, request, _ in OPERATIONS}
 _ANSWERS = {request: answer for _, request, answer in OPERATIONS}
 
 
-def pack_request(request: Request[Any]) -> dict[str, Any]:
+def pack_request(request: requests.Request[Any]) -> dict[str, Any]:
     """A request as JSON data."""
     return {"op": _NAMES[type(request)], **codec.to_data(request)}
 
 
-def read_request(body: Mapping[str, Any]) -> Request[Any]:
+def read_request(body: Mapping[str, Any]) -> requests.Request[Any]:
     """The request in a frame's body.
 
     Raises:
@@ -97,7 +63,7 @@ def read_request(body: Mapping[str, Any]) -> Request[Any]:
     return codec.from_data(_REQUESTS[data.pop("op")], data)
 
 
-def read_answer(request: type[Request[A]], body: Mapping[str, Any]) -> A:
+def read_answer(request: type[requests.Request[A]], body: Mapping[str, Any]) -> A:
     """The answer to a request of this type in a frame's body.
 
     Raises:
@@ -107,13 +73,13 @@ def read_answer(request: type[Request[A]], body: Mapping[str, Any]) -> A:
     return answer
 
 
-def pack_compiled(made: Compiled) -> tuple[Description, dict[str, Blob]]:
+def pack_compiled(made: Compiled) -> tuple[requests.Description, dict[str, Blob]]:
     """A binary as its description and the array `binary`."""
-    described = {one.name: getattr(made, one.name) for one in dataclasses.fields(Description)}
-    return Description(**described), {"binary": np.frombuffer(made.binary, np.uint8)}
+    described = {one.name: getattr(made, one.name) for one in dataclasses.fields(requests.Description)}
+    return requests.Description(**described), {"binary": np.frombuffer(made.binary, np.uint8)}
 
 
-def unpack_compiled(described: Description, blobs: Mapping[str, Blob]) -> Compiled:
+def unpack_compiled(described: requests.Description, blobs: Mapping[str, Blob]) -> Compiled:
     """The binary in a message.
 
     Raises:
@@ -121,5 +87,5 @@ def unpack_compiled(described: Description, blobs: Mapping[str, Blob]) -> Compil
     """
     if "binary" not in blobs:
         raise RecordError("a binary without its bytes")
-    parts = {one.name: getattr(described, one.name) for one in dataclasses.fields(Description)}
+    parts = {one.name: getattr(described, one.name) for one in dataclasses.fields(requests.Description)}
     return Compiled(**parts, binary=blobs["binary"].tobytes())

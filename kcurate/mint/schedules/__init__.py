@@ -8,7 +8,6 @@
 | `tidy` | dead declarations, copies and repeated subexpressions removed from generated text |
 | `kernels` | elements, rows, columns, scans |
 | `products` | tiles of matrix products and convolutions |
-| `helpers` | reductions and scans of warps and blocks |
-| `sides` | the side in CUDA |
+| `sides` | the side in CUDA; reductions and scans of warps and blocks |
 | `triton_writer`, `triton_side` | expressions and the side in Triton |
 """

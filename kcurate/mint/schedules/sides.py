@@ -1,20 +1,59 @@
-"""The fast side of a graph: a schedule for each group of nodes, one text, one plan."""
+"""The fast side of a graph: a schedule for each group of nodes, shared functions, one text, one plan."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
 
 from kcurate.mint.graph import Graph
-from kcurate.mint.naive import HEADERS, scratch_buffers
+from kcurate.mint.naive import FIRST, HEADERS, scratch_buffers
 from kcurate.mint.schedules import kernels
 from kcurate.mint.schedules.choice import Schedule, outer_axes, schedule_of
 from kcurate.mint.schedules.fusing import Group, groups
-from kcurate.mint.schedules.helpers import helper_text
 from kcurate.mint.schedules.kernels import Body, Kernel
 from kcurate.mint.schedules.products import tiles
 from kcurate.records import Side
+
+_COMBINE = {
+    ("sum", "float"): "{0} + {1}", ("sum", "int"): "{0} + {1}",
+    ("max", "float"): "fmaxf({0}, {1})", ("max", "int"): "max({0}, {1})",
+    ("min", "float"): "fminf({0}, {1})", ("min", "int"): "min({0}, {1})",
+}  # fmt: skip
+# Reductions and scans of warps and blocks, by name; a `string.Template` each.
+_HELPERS = dict(
+    zip(
+        ("warp", "block", "column", "block_scan"),
+        files("kcurate.mint.schedules").joinpath("helpers.cu").read_text("utf-8").split("\n\n"),
+        strict=True,
+    )
+)
+
+
+def helper_text(names: list[str]) -> str:
+    """The functions of these names (`block_sum_float`), each once, with those that they call."""
+    texts = dict[str, str]()
+    for name in names:
+        form, how, kind = name.rsplit("_", 2)
+        wanted = ["warp", form] if form == "block" else [form]
+        for part in wanted:
+            texts.setdefault(f"{part}_{how}_{kind}", _text(part, how, kind))
+    return "\n".join(texts.values())
+
+
+def _text(form: str, how: str, kind: str) -> str:
+    combine = _COMBINE[how, kind]
+    text = Template(_HELPERS[form].rstrip() + "\n")
+    return text.substitute(
+        kind=kind,
+        how=how,
+        both=combine.format("value", "other"),
+        carried=combine.format("before", "other"),
+        first=FIRST[how][kind == "int"],
+    )
+
 
 BLOCKS = (128, 256)
 LONELY_BLOCK = 1024

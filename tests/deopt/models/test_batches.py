@@ -16,7 +16,7 @@ from deopt.models.workbench import NO_LDG, NO_UNROLL, ScriptedJudge, seams
 from kcurate.core import store
 from kcurate.deopt.models.run import run
 from kcurate.errors import RemoteError
-from kcurate.models.budget import BudgetSpentError
+from kcurate.models.prices import BudgetSpentError
 from kcurate.records import BatchJob, ReplyStatus, Transcript
 
 

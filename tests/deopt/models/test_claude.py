@@ -15,10 +15,9 @@ from deopt.models.server import serving
 from kcurate.core import store
 from kcurate.errors import MissingDependencyError, RemoteError
 from kcurate.models.asking import Asking
-from kcurate.models.budget import Budget, BudgetSpentError
 from kcurate.models.claude import ClaudeClient
 from kcurate.models.client import Patience
-from kcurate.models.prices import Price, find_price
+from kcurate.models.prices import Budget, BudgetSpentError, Price, find_price
 from kcurate.models.transcripts import Transcripts
 from kcurate.records import Prompt, ReplyStatus, Transcript
 

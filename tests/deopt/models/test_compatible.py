@@ -14,12 +14,11 @@ from deopt.models.server import serving
 from kcurate.errors import MissingDependencyError, OptionError, RemoteError
 from kcurate.models import asking as asking_module
 from kcurate.models.asking import Asking
-from kcurate.models.budget import Budget
 from kcurate.models.client import Patience
 from kcurate.models.compatible import CompatibleClient
 from kcurate.models.naming import ModelName
 from kcurate.models.opening import Spending, open_asking
-from kcurate.models.prices import parse_price
+from kcurate.models.prices import Budget, parse_price
 from kcurate.models.transcripts import Transcripts
 from kcurate.records import Exchange, Prompt, ReplyStatus
 

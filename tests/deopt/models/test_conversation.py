@@ -21,8 +21,8 @@ from kcurate.deopt.models.preview import preview
 from kcurate.deopt.models.run import Seams, run
 from kcurate.errors import RemoteError
 from kcurate.models import prices
-from kcurate.models.budget import BudgetSpentError
 from kcurate.models.client import Patience
+from kcurate.models.prices import BudgetSpentError
 from kcurate.prompts import tasks, tools
 from kcurate.prompts.problems import PROBLEM_TOOL
 from kcurate.records import Attempt, Environment, Outcome, Transcript

@@ -22,8 +22,8 @@ from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.starts import Start
 from kcurate.errors import InputError
 from kcurate.models import prices
-from kcurate.models.budget import Budget, BudgetSpentError
 from kcurate.models.naming import ModelName, parse_model
+from kcurate.models.prices import Budget, BudgetSpentError
 from kcurate.problem.answered import side_of
 from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Answer

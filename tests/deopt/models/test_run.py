@@ -22,8 +22,7 @@ from kcurate.core import resources, store
 from kcurate.deopt.models import run as run_module
 from kcurate.deopt.models.preview import preview
 from kcurate.deopt.models.run import run
-from kcurate.models.budget import BudgetSpentError
-from kcurate.models.prices import find_price
+from kcurate.models.prices import BudgetSpentError, find_price
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 
 TESTS = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 import small
 
 from kcurate.backends.base import Compiled, EntryPoint
-from kcurate.judge.checks import same_binary
+from kcurate.judge.checks import binary
 from kcurate.records import Buffer, Launch, Side, WhileNonzero, steps
 from kcurate.records.pair import SideName
 
@@ -38,7 +38,7 @@ def compiled(side: Side, backend: str) -> Compiled:
 def same(slow: Side, fast: Side = SCALE, backend: str = "cuda") -> bool:
     both: dict[SideName, Compiled] = {"slow": compiled(slow, backend), "fast": compiled(fast, backend)}
     what = small.problem(more=Buffer("int32", (1,), role="scratch"))
-    return same_binary.same(small.candidate("same", what, slow, fast), both)
+    return binary.same(small.candidate("same", what, slow, fast), both)
 
 
 def test_names_comments_and_unused_kernels_make_no_difference() -> None:

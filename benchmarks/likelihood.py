@@ -1,6 +1,6 @@
 """How likely a local model finds known answers: what moves before a sampled answer is right.
 
-Not covered: sampling (`local_model`), what the likelihoods are compared with.
+Not covered: sampling (`kcurate.evaluation.local_model`), what the likelihoods are compared with.
 """
 
 from __future__ import annotations
