@@ -13,6 +13,7 @@
 | `repeated_launches` | steps of a plan repeated with unchanged inputs (the check `redone`) |
 | `same_binary` | whether two sides launch the same machine code in the same way |
 | `sham_work` | useless work that pads a slow side (the check `sham`), and text that says which side it is |
+| `soft_questions` | templates that ask which members a type has |
 | `source` | calls that a kernel does not need in order to compute, and host code |
 | `spelling` | spelling tricks |
 | `static` | the static checks by name, before compiling and on the binary |
