@@ -40,13 +40,15 @@ GIT_S = 300.0
 # Rewriting: the largest kernel of Rodinia takes one second for all rules.
 REWRITE_KERNEL_S = 300.0
 
-# Running. One request to a run worker; the emulator is about a thousand times slower than a GPU.
+# Running. One request to a run worker; the emulator, about a thousand times slower than a GPU, has CPU time.
 RUN_S = {"cuda": 20.0, "emulator": 120.0}
 # A side's trial on a GPU: the larger of TRIAL_S and TRIAL_RATIO times the time of the reference. A side that
 # hangs blocks all timing on its GPU until it is killed.
 TRIAL_S, TRIAL_RATIO = 3.0, 300.0
 # A reference without one of its inputs, which may make it run forever.
 WITHOUT_INPUT_S = 10.0
+# What has a limit of CPU time may take so many times as long on a machine that does other things too.
+STARVED = 6.0
 # CPU time of one emulated launch; every launch of the built-in pairs takes well under a second.
 EMULATED_LAUNCH_S = 10.0
 # One run of a side with counting instrumentation, which takes about five times as long.

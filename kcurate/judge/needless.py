@@ -19,6 +19,7 @@ from itertools import combinations
 
 from kcurate.backends.base import Compiled, Counts
 from kcurate.core import time_limits
+from kcurate.core.time_limits import STARVED
 from kcurate.errors import BackendError
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
@@ -37,8 +38,6 @@ LEAST_GAIN = 1.25
 # How many suspects are timed, the most parts that are tried, and processor seconds that this takes: at the
 # test sizes, after compilation (as many seconds at most), and at the bench size.
 TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 18.0, 15.0
-# On a machine that does other things too, all of this may take so many times as long.
-STARVED = 6.0
 # The share of the seconds at the test sizes after which parts are no longer tried alone.
 ALONE_SHARE = 0.6
 # The most parts that are needed alone and of which pairs are tried, the costliest first.

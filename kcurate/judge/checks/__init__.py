@@ -12,6 +12,7 @@
 | `pointers` | pointers made from integers: addresses that no argument provides |
 | `repeated_launches` | steps of a plan repeated with unchanged inputs (the check `redone`) |
 | `sham_work` | useless work that pads a slow side (the check `sham`), and text that says which side it is |
+| `soft_questions` | templates that ask which members a type has |
 | `source` | calls that a kernel does not need in order to compute, and host code |
 | `spelling` | spelling tricks |
 | `static` | the static checks by name, before compiling and on the binary |

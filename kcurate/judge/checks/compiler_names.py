@@ -5,7 +5,8 @@ headers define (other than CUDA's and the standard's), names of the emulator's o
 made of code (`#x` shows what a macro stands for), a compiler's own attributes, the operator `noexcept`, and
 `long double`, which NVRTC computes in 64 bits and the emulator in 80. Not covered: `__LINE__` and `__func__`,
 which the compilers do not see (`kcurate.judge.checks.lexer`); signatures of built-in functions, which a test
-compares; other ways to notice the emulator (docs/judge.md).
+compares; members that templates ask for (`kcurate.judge.checks.soft_questions`); other ways to notice the
+emulator (docs/judge.md).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import SPELLED, Source, Token, inside_parentheses
+from kcurate.judge.checks.soft_questions import soft_questions
 
 # Words with two underscores at both ends that mean the same to both compilers (CUDA C++ Programming Guide,
 # "C++ Language Extensions"; the C++ standard's predefined names).
@@ -74,6 +76,7 @@ def compiler_names(source: Source) -> Iterator[Finding]:
                 [one.text for one in stream[at + 1 : at + 4]]
             ):
                 yield Finding("compilers", "the operator noexcept tells compilers apart", token.line)
+    yield from soft_questions(source)
     for line in source.directives:
         if line and line[0].text in _CONDITIONS:
             yield from _conditions(line, own)

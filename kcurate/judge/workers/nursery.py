@@ -174,8 +174,15 @@ class Worker:
             raise self._died() from error
 
     def answer(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Reply[Any]:
-        """Wait for the answer to the oldest unanswered request; raises what `call` raises."""
+        """Wait for the answer to the oldest unanswered request; raises what `call` raises.
+
+        Runs on the emulator have so many seconds of a processor: a busy machine changes no outcome.
+        """
         asked = self._asked.popleft()
+        emulates = (self.role.kind, self.role.backend) == ("run", "emulator")
+        if emulates and not self.works_for(timeout_s, time_limits.STARVED * timeout_s):
+            self.kill()
+            raise WorkerTimeout(f"no answer within {timeout_s:.0f} s")
         frame = self._frame(timeout_s, max_blob_bytes)
         try:
             return Reply(read_answer(asked, frame.body), frame.blobs)

@@ -56,6 +56,18 @@ LANGUAGE = _SHARED | {
         "#define OF(x) __func_##x\nint k = sizeof(OF(_));",
         "#define OF(x) x##INE__\nint k = OF(__L);",
         '#define OF(x) _Prag##x\nOF(ma)("push_macro(1)")',
+        "template <class T> auto f(int) -> decltype(T{}.bits, true);",
+        "template <class T, class = decltype(((T *)0)->bits)> struct S;",
+        "template <class T, int = int{sizeof(T)}, class = decltype(T{}.bits)> struct S;",
+        "template <class T, auto = &T::bits> int f(int);",
+        "template <class T> using Bits = decltype(&Both<T>::bits);",
+        "template <class T> typename T::Bits f(int); template <class T> int f(long);",
+        "template <class T, class> struct S; template <class T> struct S<T, typename T::Bits> {};",
+        "template <class T> struct Both : T, Own {};",
+        "auto f = [](auto x) -> decltype(x.bits) { return x.bits; };",
+        "#define ASK(T) decltype(T{}.bits)\ntemplate <class T> ASK(T) *f(int);",
+        "#define ANY template <class T>\nANY auto f(int) -> decltype(T{}.bits, true);",
+        "#define TYPE decltype\nauto f = [](auto x) -> TYPE(x.bits) { return x.bits; };",
     ],
 )
 def test_what_tells_compilers_apart_is_refused(code: str) -> None:
@@ -83,6 +95,14 @@ def test_what_tells_compilers_apart_is_refused(code: str) -> None:
         "struct S { __device__ S() noexcept = default; __device__ auto f() noexcept -> int; };",
         "int k = __LINE__; const char *t = __func__;",
         "#define ROW(n) row_##n##_func\nint ROW(a);",
+        "template <class T> typename T::Value f(typename T::Value x) { return x.bits + p->bits; }",
+        "template <class T> __global__ void __launch_bounds__(T::n) f(T x); template <class T> void f();",
+        "template <class T> void f(int n, int i = threadIdx.x);",
+        "template <class A, class B> auto add(A a, B b) -> decltype(a + b) { return a + b; }",
+        "template <class... T> struct S : Base<T...> { S(P p) : Base(p.bits) {} auto f() -> int; };",
+        "template <class T> typename is<T>::type f(T x, bool (*g)(T) = &less); template <class T> void f();",
+        "int i = x.template get<T>().bits; template struct S<int>; f = [](float4 v) -> int { return v.x; };",
+        "#define WIDE(T) (sizeof(T) > 4)\ntemplate <class T> typename OnlyIf<WIDE(T)>::type f(T x);",
     ],
 )
 def test_what_means_the_same_everywhere_is_allowed(code: str) -> None:

@@ -228,6 +228,21 @@ def test_the_limit_of_a_run_is_processor_time(command: str, *, works: bool) -> N
     other.close()
 
 
+def test_a_run_on_the_emulator_has_its_limit_in_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pair()
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        worker = Worker(Role("run", "emulator"), process.pid, ours)
+        Channel(theirs).send(codec.to_data(Greeting({})))
+        worker.ask(AskEnvironment())
+        asked = []
+        monkeypatch.setattr(worker, "works_for", lambda *limits: bool(asked.append(limits)))
+        with pytest.raises(WorkerTimeout, match="no answer within 2 s"):
+            worker.answer(2.0)
+        assert asked == [(2.0, 2.0 * time_limits.STARVED)]
+        assert not worker.alive
+    theirs.close()
+
+
 def test_numpy_may_lie_outside_pythons_own_folders(tmp_path: Path) -> None:
     import numpy
 

@@ -75,6 +75,7 @@ static Block *new_block(unsigned long number)
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->questions = block->quiet = 0;
+    block->behind = false;
     block->late = state->schedule.on && launch.cluster == 1 && launch.total > 1 && !turn_over(4);
     block->running = true;
     launch.resident++;
@@ -107,7 +108,7 @@ static Outcome turn(Block *block)
         poison_shared();
     else
         restore_shared(block);
-    block->fresh = false;
+    block->fresh = block->behind = false;
     exchange_stores(block);
     const Outcome outcome = run_block(block);
     look_back();
@@ -196,19 +197,18 @@ static void run_blocks_by_chance(unsigned most)
     const bool crowded = state->schedule.crowded >> ((launch.entry - kcu_entries) % 64) & 1;
     const unsigned long stride = crowded ? random_stride(launch.total) : 1, first = crowded ? roll() % launch.total : 0;
     if (crowded) most = 1 + unsigned(roll() % (launch.total / 2 + 1 < most ? launch.total / 2 + 1 : most));
-    state->schedule.laggard = nullptr;
     while (launch.done < launch.total) {
         while (launch.next < launch.total && launch.resident < most)
             new_block(block_number((launch.next++ * stride + first) % launch.total));
-        if (turn_over(2048)) state->schedule.laggard = nullptr; // others may be waiting for it
+        const bool forgiven = turn_over(2048); // others may be waiting for those that stay behind
         Block *chosen = nullptr;
-        unsigned able = 0;
-        for (Block *block = state->blocks, *end = block + launch.slots; block < end; block++)
-            if (block->running && !at_grid(block) && block != state->schedule.laggard && roll() % ++able == 0) chosen = block;
-        if (!chosen && state->schedule.laggard) {
-            chosen = state->schedule.laggard;
-            state->schedule.laggard = nullptr;
-            if (!chosen->running || at_grid(chosen)) continue;
+        for (bool behind = false;; behind = true) { // which run only where no other can
+            unsigned able = 0;
+            for (Block *block = state->blocks, *end = block + launch.slots; block < end; block++) {
+                block->behind &= !forgiven;
+                if (block->running && !at_grid(block) && block->behind == behind && roll() % ++able == 0) chosen = block;
+            }
+            if (chosen || behind) break;
         }
         const unsigned long changes = state->schedule.changes;
         if (chosen && turn(chosen) != FINISHED && crowded)
@@ -354,7 +354,7 @@ KCU_EXPORT void kcu_reached(unsigned long *bytes)
 KCU_EXPORT void kcu_schedule(unsigned seed, unsigned long long crowded)
 {
     const unsigned long long dice = (seed + 1ull) * 0x9E3779B97F4A7C15ull;
-    state->schedule = Schedule{seed != 0, 0, 1, false, nullptr, dice, crowded, 0, nullptr, 0};
+    state->schedule = Schedule{seed != 0, 0, 1, nullptr, dice, crowded, 0, nullptr, 0};
     if (seed) state->schedule.until = next_turn();
 }
 

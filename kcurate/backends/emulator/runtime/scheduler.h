@@ -25,7 +25,7 @@ inline unsigned roll()
 inline bool turn_over(unsigned one_in) { return state->schedule.on && roll() % one_in == 0; }
 
 // Whether to go on with another warp or another block now.
-inline bool leaves(const Block *block) { return state->schedule.laggard == block || turn_over(4); }
+inline bool leaves(const Block *block) { return block->behind || turn_over(4); }
 
 // What an access counts. Of atomics, fences and what is volatile others may be waiting, or watching.
 const unsigned PLAIN = 1, TELLING = 64;
@@ -92,13 +92,14 @@ inline void wait_for_turn()
 }
 
 // The running thread may lose its turn to any other; `worth` accesses have passed. A block whose thread loses it right
-// behind an atomic often stays behind, so that the others find what it has told them and no more.
+// behind an atomic often stays behind, so that the others find what it has told them and no more. Several do: the first may have
+// told nothing that matters.
 inline void take_turn(unsigned worth)
 {
     Schedule &schedule = state->schedule;
     if (!schedule.on || schedule.held) return;
     if (worth > PLAIN && turn_over(2)) { // not before it, but right behind it
-        schedule.told = true;
+        schedule.told = state->block;
         schedule.until = PLAIN;
         return;
     }
@@ -107,8 +108,8 @@ inline void take_turn(unsigned worth)
         return;
     }
     schedule.until = next_turn();
-    if (schedule.told && !schedule.laggard && turn_over(4)) schedule.laggard = state->block;
-    schedule.told = false;
+    if (schedule.told && turn_over(2)) schedule.told->behind = true;
+    schedule.told = nullptr;
     state->block->warp[state->fiber->warp].ready |= 1u << state->fiber->lane;
     wait_for_turn();
 }

@@ -159,6 +159,7 @@ struct Block {
     unsigned long chain, chain_accesses; // the most of any thread
     unsigned questions, quiet; // asked again in this turn; turns in which nothing else happened anywhere
     bool late;             // others see what it stores late (stores.h)
+    bool behind;           // while other blocks can run
     struct Stores *stores; // that they do not see yet
 };
 
@@ -178,8 +179,7 @@ struct Schedule {
     bool on;
     unsigned held; // not in the middle of what the runtime does
     unsigned until; // accesses to memory before another thread gets a turn
-    bool told; // the last access but one may have told others something
-    struct Block *laggard; // stays behind while other blocks can run, or null
+    struct Block *told; // whose last access but one may have told others something, or null
     unsigned long long dice;
     unsigned long long crowded; // a bit for each kernel of which a GPU cannot hold all blocks at once
     unsigned long changes;      // of memory, as far as is known, and of the places that threads ask about
