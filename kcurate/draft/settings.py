@@ -62,7 +62,3 @@ class DraftConfig:
     jobs: JobsOption = 1
     ray: RayWorkersOption = None
 
-    @property
-    def local(self) -> bool:
-        """Whether this process drafts, without workers."""
-        return self.jobs == 1 and self.ray is None
