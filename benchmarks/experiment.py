@@ -4,6 +4,7 @@
     python benchmarks/experiment.py ARM... --model MODEL --tasks FILE --state DIR [--from DIR] [--out DIR]
     python benchmarks/experiment.py merge --state DIR --from DIR        # what a machine sent back
     python benchmarks/experiment.py report [--state DIR]                # the tables of the page
+    python benchmarks/experiment.py alike --tasks FILE [--state DIR]    # held-out answers in taught ones
 
 MODEL is a `.gguf` file or a folder; DIR of `--dataset` comes from `kcurate build`. An arm is cut into units
 (train, likelihood, sample, judge; `rate` before GRPO and RFT). Each ends with a row in STATE/ARM/rows.jsonl,
@@ -440,15 +441,25 @@ def opened(options: argparse.Namespace) -> Session:
     """
     ends_s = time.monotonic() + options.budget_s
     settings = settings_of(options)
-    try:
-        prepared = pickle.loads(options.tasks.read_bytes())
-    except (OSError, pickle.UnpicklingError, EOFError) as error:
-        raise InputError("no prepared tasks", where=str(options.tasks), hint="prepare them") from error
+    prepared = read_tasks(options.tasks)
     judges = devices.settle(settings.judge)
     options.work.mkdir(parents=True, exist_ok=True)
     if options.units != ["judge"]:  # which needs no model: the completions are there
         settings = replace(settings, model=checked(settings.model, options, prepared))
     return Session(prepared, settings, options.state, options.work, ends_s, judges)
+
+
+def read_tasks(path: Path) -> Prepared:
+    """What all arms share, from its file.
+
+    Raises:
+        InputError: no tasks.
+    """
+    try:
+        prepared: Prepared = pickle.loads(path.read_bytes())
+    except (OSError, pickle.UnpicklingError, EOFError) as error:
+        raise InputError("no prepared tasks", where=str(path), hint="prepare them") from error
+    return prepared
 
 
 def checked(model: ModelSettings, options: argparse.Namespace, prepared: Prepared) -> ModelSettings:
@@ -745,7 +756,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "arms", nargs="+", metavar="STEP", help=f"prepare, merge, report, or {', '.join(ARMS)}"
+        "arms", nargs="+", metavar="STEP", help=f"prepare, merge, report, alike, or {', '.join(ARMS)}"
     )
     parser.add_argument("--model", type=Path)
     parser.add_argument("--dataset", type=Path)
@@ -761,7 +772,7 @@ def main() -> None:
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     step = options.arms[0]
-    if step not in ("prepare", "merge", "report") and (unknown := set(options.arms) - set(ARMS)):
+    if step not in ("prepare", "merge", "report", "alike") and (unknown := set(options.arms) - set(ARMS)):
         parser.error(f"no such arm: {', '.join(sorted(unknown))}")
     try:
         if step == "prepare":
@@ -774,6 +785,11 @@ def main() -> None:
             from experiment_report import report
 
             report(options.state)
+        elif step == "alike":
+            from experiment_report import alike
+
+            prepared = read_tasks(options.tasks)
+            alike([row.task for row in prepared.rows], prepared.held_out, options.state)
         else:
             run(options)
     except StoppedError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -10,9 +11,11 @@ from typing import Any
 
 from marked import fill
 
+from kcurate.cuda_source.compare.containment import standing_in
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, intervals, scores
 from kcurate.evaluation.scores import Group
+from kcurate.reward.task import Task
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/results/training.md"
@@ -168,6 +171,25 @@ def difference(
         "" if size is None else f"{size:.3f}",
     )
     return [f"| {' | '.join(cells)} |"]
+
+
+def alike(taught: Sequence[Task], held_out: Sequence[Task], state: Path) -> None:
+    """Print how many held-out answers stand in a taught one, and the outcomes of other minted tasks."""
+    tested, shown = ([text_of(task) for task in tasks] for tasks in (held_out, taught))
+    for within_runs in (False, True):
+        found = {held_out[at].id for at, *_ in standing_in(tested, shown, within_runs=within_runs)}
+        print(f"names numbered within {'runs' if within_runs else 'the code'}: {len(found)} of {len(tested)}")
+        for arm in CURVE:
+            for outcome in ("right, no copy", "pass@4 of fast_1.2"):
+                values = outcomes(state / arm).get(outcome, {})
+                minted = {task: value for task, (value, _) in values.items() if task.startswith("minted/")}
+                if apart := [value for task, value in minted.items() if task not in found]:
+                    print(f"  {arm}: {outcome} {fmean(apart):.3f} on the other {len(apart)} minted ones")
+
+
+def text_of(task: Task) -> str:
+    """The code of a task's known answer."""
+    return "\n".join(re.findall(r"^```\w*\n(.*?)^```", task.answer or "", re.DOTALL | re.MULTILINE))
 
 
 def draw(state: Path, into: Path) -> None:

@@ -4,28 +4,24 @@
         [--seconds 300] [--jobs 0]
     python benchmarks/mint.py modules --workspace DIR --out MODULES.jsonl [--seconds 120] [--compile 50]
     python benchmarks/mint.py take ROWS.jsonl MODULES.jsonl
-    python benchmarks/mint.py alike [--count 1200] [--seed 2026] [--limit 0.8]
     python benchmarks/mint.py board
 
 `judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and
 the key of the content, which the seed gives again; answers in CUDA come first. `modules` times the PyTorch
 modules of the workspace at the headline size, all in eager mode and every so many compiled. Run again, both
 go on where they stopped. `take` adds both to a Parquet file in docs/data; `board` fills docs/minting.md
-from it. `alike` composes graphs and says how many answers to those of the test split stand in an answer of
-the training split, by template.
+from it.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
-import re
 import statistics
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +32,9 @@ from kcurate.core import store
 from kcurate.core.workspace import Workspace
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import default_jobs, judge_many
-from kcurate.mint.composer import Composer
-from kcurate.mint.known_graphs import family_of
-from kcurate.mint.schedules.sides import fast_side
-from kcurate.mint.schedules.triton_side import triton_side
 from kcurate.mint.settings import MintConfig
 from kcurate.mint.stage import run as mint
 from kcurate.records import Candidate, Outcome, Verdict
-from kcurate.reward.splits import assign
 from kcurate.verdicts.keys import verdict_key
 
 Row = dict[str, Any]
@@ -243,69 +234,6 @@ def shares(answers: Sequence[Row]) -> Iterator[str]:
         yield f"| `{schedule}` | {count} | {count / len(confirmed):.0%} |"
 
 
-_TOKEN = re.compile(r"//.*|#(?!include|pragma).*|([A-Za-z_]\w*)|\d[\w.]*|\S")
-# Words that are no names: of C++, of CUDA, of Triton.
-_WORDS = re.compile(
-    "if|else|for|in|return|int|float|half|void|const|signed|char|long|extern|def|import|as|and|not|unroll"
-    "|pragma|include|threadIdx|blockIdx|blockDim|tl|triton|jit|load|store|mask|other|axis"
-)
-
-
-def shingled(code: str, size: int = 5) -> frozenset[int]:
-    """The runs of `size` tokens of a text, its names replaced by numbers in the order of their first use."""
-    names: dict[str, str] = {}
-    tokens = [
-        names.setdefault(match[1], f"n{len(names)}")
-        if match[1] and not _WORDS.fullmatch(match[1])
-        else match[0]
-        for match in _TOKEN.finditer(code)
-        if not match[0].startswith(("//", "# "))
-    ]
-    return frozenset(hash(tuple(tokens[at : at + size])) for at in range(max(1, len(tokens) - size + 1)))
-
-
-def likeness(
-    tested: Mapping[str, frozenset[int]], taught: Mapping[str, frozenset[int]], limit: float
-) -> dict[str, tuple[str, float]]:
-    """The tested answers of which at least `limit` (0 to 1) stands in a taught one, with it and the share."""
-    where: dict[int, list[str]] = defaultdict(list)
-    for name, shingles in taught.items():
-        for shingle in shingles:
-            where[shingle].append(name)
-    alike = {}
-    for name, shingles in tested.items():
-        shared = Counter(other for shingle in shingles for other in where.get(shingle, ()))
-        for other, count in shared.most_common(1):
-            if count >= limit * len(shingles):
-                alike[name] = other, count / len(shingles)
-    return alike
-
-
-def alike(options: argparse.Namespace) -> None:
-    """How many answers to graphs of the test split stand in one of the training split."""
-    graphs = list(itertools.islice(Composer(options.seed).graphs(), options.count))
-    rows = [{"id": g.key, "family": family_of(g), "slow_code": "", "fast_code": ""} for g in graphs]
-    split_of = assign(rows, options.test_share)
-    sides: dict[str, dict[str, frozenset[int]]] = {"train": {}, "test": {}}
-    schedules: dict[str, tuple[str, ...]] = {}
-    for number, graph in enumerate(graphs):
-        answers = {"CUDA": fast_side(graph, number), "Triton": triton_side(graph)}
-        for language, answer in answers.items():
-            if answer is not None:
-                name = f"{graph.key} {language}"
-                sides[split_of[graph.key]][name] = shingled(answer.side.code)
-                schedules[name] = answer.schedules
-    copies = likeness(sides["test"], sides["train"], options.limit)
-    print(f"{len(copies)} of {len(sides['test'])} answers of the test split stand to {options.limit:.0%}")
-    print(f"in one of {len(sides['train'])} of the training split")
-    counts = Counter(tuple(sorted(set(schedules[name]))) for name in copies)
-    for names, count in counts.most_common():
-        total = sum(tuple(sorted(set(schedules[name]))) == names for name in sides["test"])
-        print(f"{count:5} of {total:5}  {', '.join(names)}")
-    for name, (other, share) in sorted(copies.items()):
-        print(f"{name}  {share:.0%} of it in {other}")
-
-
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -314,7 +242,6 @@ def main() -> None:
         ("judge", judge),
         ("modules", modules),
         ("take", take),
-        ("alike", alike),
         ("board", board),
     ):
         part = parts.add_parser(name)
@@ -322,11 +249,6 @@ def main() -> None:
         if name == "take":
             part.add_argument("rows", type=Path)
             part.add_argument("modules", type=Path)
-        if name == "alike":
-            part.add_argument("--count", type=int, default=1200, help="graphs to compose")
-            part.add_argument("--seed", type=int, default=2026)
-            part.add_argument("--limit", type=float, default=0.8, help="the share that is too much, 0 to 1")
-            part.add_argument("--test-share", type=float, default=0.1, help="of families, 0 to 1")
         if name not in ("judge", "modules"):
             continue
         part.add_argument("--workspace", type=Path, required=True)

@@ -20,6 +20,7 @@ import numpy as np
 from kcurate.core import store
 from kcurate.core.own_files import not_below
 from kcurate.cuda_source import normalised_tokens
+from kcurate.cuda_source.compare.containment import standing_in
 from kcurate.cuda_source.compare.minhash import (
     PERMUTATIONS,
     Hashes,
@@ -184,6 +185,7 @@ class Gates:
         """
         known = list(rows)
         tested = {row[side] for row in known if sides[row["id"]] == "test" for side in _CODES}
+        alike = _like_test_answers(known, sides)
         found = {}
         for row in known:
             if sides[row["id"]] is None:
@@ -192,6 +194,8 @@ class Gates:
                 continue
             elif any(row[side] in tested for side in _CODES):
                 why = "one of its sides is also in the test split"
+            elif row["id"] in alike:
+                why = alike[row["id"]]
             elif asked := next(filter(None, (some.asks_for(row["family"]) for some in self._sets)), None):
                 why = f"{asked} asks for what it computes"
             else:
@@ -222,6 +226,21 @@ class Gates:
             detail = f"{worst.share:.0%} of the {contamination.NGRAM}-grams of {worst.set}: {worst.item}"
             return Refusal(row["id"], CONTAMINATED, detail)
         return None
+
+
+def _like_test_answers(
+    rows: Sequence[Mapping[str, Any]], sides: Mapping[str, str | None]
+) -> Mapping[str, str]:
+    """By id, the rows for training that hold most of a test row's answer, and what they hold, in words.
+
+    Composed problems share schedules, so that an answer may be another one in all but an operator.
+    """
+    of = {side: [row for row in rows if sides[row["id"]] == side] for side in ("train", "test")}
+    tested, taught = ([row["fast_code"] for row in of[side]] for side in ("test", "train"))
+    return {
+        of["train"][by]["id"]: f"{share:.0%} of the answer of {of['test'][number]['id']} stands in its own"
+        for number, by, share in standing_in(tested, taught)
+    }
 
 
 def lacking(candidate: Candidate, verdict: Verdict) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,23 @@ def test_a_problem_is_a_task_once_and_without_answers(pairs: list[Candidate], bu
 @pytest.mark.slow
 def test_what_holds_for_every_row(built: Workspace) -> None:
     row_rules.check(built.dataset)
+
+
+def test_an_answer_that_holds_most_of_a_tested_one_is_not_taught(pairs: list[Candidate]) -> None:
+    """Composed problems share schedules: an answer may be another one in all but an operator."""
+    taught = next(pair for pair in pairs if "threadIdx.x" in pair.fast.code and "out" in pair.fast.code)
+    tested = replace(taught, id="minted/other/schedules", family="other")
+    tested = replace(
+        tested, fast=replace(tested.fast, code=re.sub(r"\bout(\d*)\b", r"result\1", tested.fast.code))
+    )
+    rows = [
+        {"id": pair.id, "family": pair.family, "slow_code": f"// {pair.id}", "fast_code": pair.fast.code}
+        for pair in (taught, tested, next(p for p in pairs if p.fast.language != taught.fast.language))
+    ]
+    gates = Gates(Rules())
+    refused = gates.leaks(rows, {row["id"]: "test" if row["family"] == "other" else "train" for row in rows})
+    assert list(refused) == [taught.id] and refused[taught.id].reason == "leaked"
+    assert "of the answer of minted/other/schedules stands in its own" in refused[taught.id].detail
 
 
 @pytest.mark.slow

@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kcurate.cuda_source.compare.similarity import is_name
+from kcurate.cuda_source.compare.minhash import shingles
+from kcurate.cuda_source.compare.similarity import is_name, numbered_tokens
 from kcurate.cuda_source.parse.items import parse
 from kcurate.cuda_source.parse.syntax_tree import Tree
+from kcurate.cuda_source.text.normalise import normalised_tokens
 from kcurate.cuda_source.text.tokens import COMPARED
 
 RUN = 8
@@ -49,8 +51,7 @@ def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
     parsed = parse(code.encode("utf-8", "replace"))
     matches = list(COMPARED.finditer(parsed.text))
     tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
-    numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
-    names = np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))
+    numbers, names = _numbers(tokens)
     functions = []
     for function in Tree(parsed.text, parsed.tree.root_node).functions():
         span = function.node.start_byte, function.node.end_byte
@@ -75,23 +76,56 @@ def _runs(numbers: _Runs, names: npt.NDArray[np.bool_]) -> _Runs:
 def held(codes: Sequence[str]) -> Iterator[Held]:
     """Every function of one code that another holds, itself left out; equal codes hold each other whole."""
     files = [_read(code) for code in codes]
-    owners = np.repeat(np.arange(len(files)), [len(runs) for runs, _ in files])
-    runs = np.concatenate([runs for runs, _ in files]) if files else np.empty(0, np.uint64)
-    order = np.argsort(runs, kind="stable")
-    runs, owners = runs[order], owners[order]
+    index = _Index([runs for runs, _ in files])
     for number, (whole, functions) in enumerate(files):
         for name, tokens, wanted in functions or (("", len(whole), whole),):
-            shared = _counts(wanted, runs, owners, len(files)) / max(1, len(wanted))
+            shared = index.shares(wanted)
             for by in np.flatnonzero(shared >= HELD):
                 equal = np.array_equal(files[by][0], whole)
                 if by != number and (functions or (equal and codes[number].strip())):
                     yield Held(name, tokens, number, int(by), float(shared[by]))
 
 
-def _counts(wanted: _Runs, runs: _Runs, owners: npt.NDArray[np.int64], files: int) -> npt.NDArray[np.int64]:
-    """How many of the wanted runs each file has."""
-    starts = np.searchsorted(runs, wanted, "left")
-    lengths = np.searchsorted(runs, wanted, "right") - starts
-    before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
-    return np.bincount(owners[places], minlength=files)
+def standing_in(
+    codes: Sequence[str], others: Sequence[str], *, within_runs: bool = False
+) -> Iterator[tuple[int, int, float]]:
+    """Each code of which at least `HELD` stands in another one: its number, the other's, the share.
+
+    Names are numbered by their first use in the whole code, so that one name more keeps two codes apart;
+    `within_runs`: in each run of tokens, as `held` does, which finds nearly all code of one template alike.
+    """
+    index = _Index([_shingles(code, within_runs) for code in others])
+    for number, wanted in enumerate(_shingles(code, within_runs) for code in codes):
+        if len(wanted) >= MIN_TOKENS:
+            shared = index.shares(wanted)
+            yield from ((number, int(by), float(shared[by])) for by in np.flatnonzero(shared >= HELD))
+
+
+def _shingles(code: str, within_runs: bool) -> _Runs:
+    tokens = normalised_tokens(code.encode("utf-8", "replace"))
+    return _runs(*_numbers(tokens)) if within_runs else np.unique(shingles(numbered_tokens(code)))
+
+
+def _numbers(tokens: Sequence[bytes]) -> tuple[_Runs, npt.NDArray[np.bool_]]:
+    """A number for each token, and which are names."""
+    numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
+    return numbers, np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))
+
+
+class _Index:
+    """Which of many files has a run of tokens."""
+
+    def __init__(self, files: Sequence[_Runs]) -> None:
+        self._files = len(files)
+        runs = np.concatenate(files) if files else np.empty(0, np.uint64)
+        order = np.argsort(runs, kind="stable")
+        self._runs = runs[order]
+        self._owners = np.repeat(np.arange(len(files)), [len(file) for file in files])[order]
+
+    def shares(self, wanted: _Runs) -> npt.NDArray[np.float64]:
+        """The share of the wanted runs that each file has, 0 to 1."""
+        starts = np.searchsorted(self._runs, wanted, "left")
+        lengths = np.searchsorted(self._runs, wanted, "right") - starts
+        before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+        return np.bincount(self._owners[places], minlength=self._files) / max(1, len(wanted))

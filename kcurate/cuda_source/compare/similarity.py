@@ -14,6 +14,7 @@ SHINGLE = 5
 # Jaccard similarity from which two variants count as near-duplicates.
 NEARLY_THE_SAME = 0.95
 _WORD = re.compile(rb"[A-Za-z_]\w*\Z")
+_NUMBER = re.compile(rb"_\d+")
 # Keywords and built-ins that keep their meaning; any other word that is not a member or a call is a name.
 _KEPT = frozenset(
     b"""
@@ -47,15 +48,19 @@ def is_name(tokens: Sequence[bytes], at: int) -> bool:
     return at + 1 == len(tokens) or tokens[at + 1] != b"("
 
 
-def fingerprint(code: str) -> Fingerprint:
-    """The fingerprint of code; consistent renaming of variables does not change it."""
-    alike: list[bytes] = []
-    numbered: list[bytes] = []
+def numbered_tokens(code: str) -> list[bytes]:
+    """The tokens of code, with numbers in the order of first use for the names that its author chose."""
     numbers: dict[bytes, bytes] = {}
     tokens = normalised_tokens(code.encode("utf-8", "replace"))
-    for i, token in enumerate(tokens):
-        named = is_name(tokens, i)
-        alike.append(b"_" if named else token)
-        numbered.append(numbers.setdefault(token, b"_%d" % len(numbers)) if named else token)
+    return [
+        numbers.setdefault(token, b"_%d" % len(numbers)) if is_name(tokens, at) else token
+        for at, token in enumerate(tokens)
+    ]
+
+
+def fingerprint(code: str) -> Fingerprint:
+    """The fingerprint of code; consistent renaming of variables does not change it."""
+    numbered = numbered_tokens(code)
+    alike = [b"_" if _NUMBER.fullmatch(token) else token for token in numbered]
     shingles = frozenset(b" ".join(alike[i : i + SHINGLE]) for i in range(max(1, len(alike) - SHINGLE + 1)))
     return Fingerprint(shingles, hashlib.sha256(b" ".join(numbered)).hexdigest())
