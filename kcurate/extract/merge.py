@@ -40,9 +40,8 @@ class TreeKernels:
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     `lost` are the functions in Triton that could not be taken, by path. `not_found` are the includes of a
     unit that are neither in its repository nor standard, by its root. `marks` says what became of every
-    `__global__` of a file; `marks_in_text` is how many there are. `definitions`: as in
-    `TreeFiles`. `jit` counts the functions in Triton:
-    kernels, helpers, those that are lost.
+    `__global__` of a file; `marks_in_text` is how many there are. `definitions`: as in `TreeFiles`. `jit`
+    counts the functions in Triton: kernels, helpers, those that are lost.
     """
 
     tree: Tree
@@ -65,64 +64,84 @@ class TreeKernels:
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
     """Take each file's kernels from the first of its units with any; `failed` says why a unit has none."""
-    tree = files.tree
-    sites = _launches(files, results)
-    kernels: list[Kernel] = []
-    codes: dict[str, bytes] = {}
-    file_codes: dict[str, bytes] = {}
-    fractions: dict[str, float] = {}
-    unread: dict[str, int] = {}
-    marks: Counter[str] = Counter()
-    taken: set[tuple[str, int]] = set()
-    for path, roots in sorted(files.roots.items()):
-        units = [results[root] for root in roots if root in results]
-        unit = next((each for each in units if each.kernels_of(path)), None)
-        count = max((each.unread.get(path, 0) for each in ([unit] if unit else units)), default=0)
-        if count:
-            unread[files.file(path)] = unread.get(files.file(path), 0) + count
-        reported = next((each.marks[path] for each in [unit, *units] if each and path in each.marks), None)
-        marks.update({str(mark): count for mark, count in (reported or {}).items()})
-        if reported is None:
-            marks[NOT_PARSED] += files.marks.get(path, 0)
-        place = files.place(path)
-        if unit is None or place is None:
-            continue
-        # A string may be part of several programs.
-        members = [each for each in unit.kernels_of(path) if _start(files, each) not in taken]
-        taken.update(_start(files, each) for each in members)
-        ids = unique(kernel_id(tree.suite, place, member.name) for member in members)
-        # What no variant's folder holds may launch the kernels of each.
-        launches = [sites[place.benchmark, variant] for variant in dict.fromkeys((place.variant, None))]
-        for id_, member in zip(ids, members, strict=True):
-            flags = files.flags.get(unit.root, NO_FLAGS).shown()
-            kernels.append(replace(_record(files, place, id_, member, unit, launches), flags=flags))
-            codes[id_] = member.code
-        fractions[path] = unit.device_fractions.get(path, 0.0)
-        file_codes[path] = unit.file_codes[path]
-    reader = Reader(tree.root)
+    units = {
+        path: [results[root] for root in roots if root in results] for path, roots in files.roots.items()
+    }
+    chosen = {
+        path: next((unit for unit in units[path] if unit.kernels_of(path)), None) for path in sorted(units)
+    }
+    placed = {path: (place, unit) for path, unit in chosen.items() if unit and (place := files.place(path))}
+    kernels, codes = _kernels(files, placed, _launches(files, results))
+    file_codes = {path: unit.file_codes[path] for path, (_, unit) in placed.items()}
+    unread, marks = _counts(files, units, chosen)
+    reader = Reader(files.tree.root)
     texts = {path: reader.read(path) or b"" for path in files.roots if path not in file_codes}
     why = reasons(files.roots, results, failed, file_codes, texts, files.line)
-    read = tuple(file.path for file in files.found if file.outcome is None)
-    asked = sum(result.conditions for result in results.values())
     unevaluated = tuple(
-        (root, _placed(files, each))
+        (root, _placed(files, condition))
         for root, result in sorted(results.items())
-        for each in result.unevaluated
+        for condition in result.unevaluated
     )
-    reached = {files.file(path) for path in file_codes}
-    known = (codes, file_codes, fractions, read, _of_files(files, why, reached), unread, asked, unevaluated)
-    not_found = {shown(root): result.not_found for root, result in results.items() if result.not_found}
-    marks[COMPUTED_TEXT] += sum(files.marks[path] for path in files.lost)
     return TreeKernels(
-        tree,
+        files.tree,
         tuple(kernels),
-        *known,
+        codes,
+        file_codes,
+        device_fractions={path: unit.device_fractions.get(path, 0.0) for path, (_, unit) in placed.items()},
+        source_paths=tuple(file.path for file in files.found if file.outcome is None),
+        reasons=_of_files(files, why, {files.file(path) for path in file_codes}),
+        unread=unread,
+        conditions=sum(result.conditions for result in results.values()),
+        unevaluated=unevaluated,
         lost=files.lost,
-        not_found=not_found,
+        not_found={shown(root): result.not_found for root, result in results.items() if result.not_found},
         marks=marks,
         marks_in_text=sum(files.marks.values()),
         definitions=files.definitions,
     )
+
+
+def _kernels(
+    files: TreeFiles,
+    placed: Mapping[str, tuple[Place, UnitReport]],
+    sites: Mapping[VariantKey, Mapping[str, SitesBelow]],
+) -> tuple[list[Kernel], dict[str, bytes]]:
+    """The records of the files' kernels, each from its file's unit, and their codes by id."""
+    kernels: list[Kernel] = []
+    codes: dict[str, bytes] = {}
+    taken: set[tuple[str, int]] = set()
+    for path, (place, unit) in placed.items():
+        # A string may be part of several programs.
+        members = [each for each in unit.kernels_of(path) if _start(files, each) not in taken]
+        taken.update(_start(files, each) for each in members)
+        ids = unique(kernel_id(files.tree.suite, place, member.name) for member in members)
+        # What no variant's folder holds may launch the kernels of each.
+        launches = [sites[place.benchmark, variant] for variant in dict.fromkeys((place.variant, None))]
+        flags = files.flags.get(unit.root, NO_FLAGS).shown()
+        for id_, member in zip(ids, members, strict=True):
+            kernels.append(replace(_record(files, place, id_, member, unit, launches), flags=flags))
+            codes[id_] = member.code
+    return kernels, codes
+
+
+def _counts(
+    files: TreeFiles, units: Mapping[str, Sequence[UnitReport]], chosen: Mapping[str, UnitReport | None]
+) -> tuple[dict[str, int], Counter[str]]:
+    """By file, the kernels that could not be extracted; what became of every `__global__`."""
+    unread: dict[str, int] = {}
+    marks: Counter[str] = Counter()
+    for path, unit in chosen.items():
+        count = max((each.unread.get(path, 0) for each in ([unit] if unit else units[path])), default=0)
+        if count:
+            unread[files.file(path)] = unread.get(files.file(path), 0) + count
+        reports = [unit, *units[path]] if unit else units[path]
+        reported = next((each.marks[path] for each in reports if path in each.marks), None)
+        if reported is None:
+            marks[NOT_PARSED] += files.marks.get(path, 0)
+        else:
+            marks.update({str(mark): number for mark, number in reported.items()})
+    marks[COMPUTED_TEXT] += sum(files.marks[path] for path in files.lost)
+    return unread, marks
 
 
 def _start(files: TreeFiles, kernel: KernelSource) -> tuple[str, int]:
