@@ -96,15 +96,11 @@ def choose(graph: Graph, names: Sequence[str], rng: random.Random) -> Sizes:
     """Four test settings and one to three weighted bench settings."""
     tests = [
         {name: extent_of(name).tests[min(index, len(extent_of(name).tests) - 1)] for name in names}
-        for index in _shuffled(names, rng)
+        for index in rng.sample(range(4), 4)
     ]
     return Sizes(
         tuple(_fitting(graph, sizes, 1 << 22, TEST_WORK) for sizes in tests), _bench(graph, names, rng)
     )
-
-
-def _shuffled(names: Sequence[str], rng: random.Random) -> list[int]:
-    return rng.sample(range(4), 4)
 
 
 def _bench(graph: Graph, names: Sequence[str], rng: random.Random) -> tuple[BenchSize, ...]:

@@ -91,7 +91,7 @@ class DeviceSampler:
         self._by_fingerprint, self._read_back = tuple(by_fingerprint), frozenset(read_back)
         self._local_bytes = local_bytes
         self._events = (timer.event(), timer.event())
-        self._found = timer.device.allocate(WORD_BYTES + max(one.watched_bytes for one in sets))
+        self._found = timer.device.allocate(WORD_BYTES + max(input_set.watched_bytes for input_set in sets))
         self._works: dict[int, Work] = {}
 
     def describe(self) -> TimeAnswer:
