@@ -61,4 +61,3 @@ class DraftConfig:
     gpu: GpuOption = "auto"
     jobs: JobsOption = 1
     ray: RayWorkersOption = None
-

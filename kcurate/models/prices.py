@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import threading
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from kcurate.core import resources
 from kcurate.errors import KcurateError, OptionError
 from kcurate.records import Usage
 
@@ -112,7 +111,7 @@ class Price:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(files("kcurate.models").joinpath("prices.toml").read_text("utf-8"))
+    return resources.table("kcurate.models", "prices.toml")
 
 
 def default_model() -> str:

@@ -45,34 +45,15 @@ FORBIDDEN_WORDS = word_set(
     try_wait_parity_for try_wait_parity_until consumer_wait_for consumer_wait_until
     """
 )
+# `__cccl_thread` to `__acquire_slow`: internals of the waits of the CUDA C++ library. `__cvta_...` turn
+# integers into local addresses and back, past any declared variable.
 FORBIDDEN_PREFIXES = (
-    "__nvvm_",
-    "__nv_ptx_",
-    "__builtin_",
-    "__sync_syncthreads_",
-    "__cxa_",
-    "__libc_",
-    "__asan_",
-    # Internals of the CUDA C++ library's waits.
-    "__cccl_thread",
-    "__libcpp_thread",
-    "__try_wait",
-    "__call_try_wait",
-    "__acquire_slow",
-    # They turn integers into local addresses and back, past any declared variable.
-    "__cvta_local_to_generic",
-    "__cvta_generic_to_local",
-    "get_sreg_clock",
-    "get_sreg_globaltimer",
-    "get_sreg_smid",
-    "get_sreg_nsmid",
-    "get_sreg_gridid",
-    "get_sreg_current_graph",
-    "get_sreg_envreg",
-    "get_sreg_warpid",
-    "get_sreg_nwarpid",
-    "get_sreg_pm",
-)
+    "__nvvm_", "__nv_ptx_", "__builtin_", "__sync_syncthreads_", "__cxa_", "__libc_", "__asan_",
+    "__cccl_thread", "__libcpp_thread", "__try_wait", "__call_try_wait", "__acquire_slow",
+    "__cvta_local_to_generic", "__cvta_generic_to_local",
+    "get_sreg_clock", "get_sreg_globaltimer", "get_sreg_smid", "get_sreg_nsmid", "get_sreg_gridid",
+    "get_sreg_current_graph", "get_sreg_envreg", "get_sreg_warpid", "get_sreg_nwarpid", "get_sreg_pm",
+)  # fmt: skip
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm", "_asm"})
 # The fixed operand of a `##` must not be a substring of one of these: `pri ## x` could spell `printf`.
 HIDDEN_WORDS = ASM_WORDS | BUILT_IN_CALLS | HOST_FUNCTIONS | FORBIDDEN_WORDS | frozenset(FORBIDDEN_PREFIXES)
