@@ -19,8 +19,7 @@ from kcurate.judge.checks.lexer import Token, matching_bracket, tokenize
 from kcurate.problem.ops import BoundPointer, BoundScalar, CopyOp, FillOp, LaunchOp, Op, Program
 from kcurate.records import For, Param, Step, Swap, WhileNonzero
 
-# For each kernel and parameter: whether the kernel may read the pointed-to buffer, and whether it may write
-# it.
+# For each kernel and parameter: whether the kernel may read, and may write, the pointed-to buffer.
 Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
 
 

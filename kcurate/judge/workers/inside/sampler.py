@@ -31,8 +31,7 @@ from kcurate.judge.workers.inside.input_sets import (
 from kcurate.judge.workers.timing_requests import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import WhileOp
 
-# A plan of more operations is queued as a graph and keeps its places: to record its graph anew would take
-# longer than a sample.
+# A plan of more operations is queued as a graph, which would take longer to record anew than a sample.
 MOVED_OPERATIONS = 64
 
 
