@@ -19,6 +19,7 @@ from kcurate.kernelbench import sizes as sizing
 from kcurate.problem import c_types
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.outputs import elements
 from kcurate.records import Buffer, BufferArg, Call, Copy, Expr, Fill, Launch, Problem, Side, Step, ValueArg
 from kcurate.records.problem import Arg, Upload
 
@@ -200,7 +201,7 @@ def plan(code: str, recordings: Sequence[tuple[Sizes, Recording]], problem: Prob
             extent if extent.isidentifier() or extent.isdigit() else f"({extent})"
             for extent in map(str, buffer.shape)
         ]
-        fit.atoms.setdefault(f"({' * '.join(extents)})", tuple(_elements(buffer, s) for s in settings))
+        fit.atoms.setdefault(f"({' * '.join(extents)})", tuple(elements(buffer, s) for s in settings))
     places = [Places(recording, call, problem) for _, recording in recordings]
     lanes = [
         [event for event in recording["events"] if event["kind"] != "symbol"] for _, recording in recordings
@@ -225,10 +226,6 @@ def plan(code: str, recordings: Sequence[tuple[Sizes, Recording]], problem: Prob
         name for name in call.to if "atomic" in code and problem.buffers[name].dtype.startswith("float")
     )
     return Side(code, steps, buffers, nondeterministic=loose)
-
-
-def _elements(buffer: Buffer, sizes: Sizes) -> int:
-    return math.prod(evaluate(extent, sizes) for extent in buffer.shape)
 
 
 def _width(dtype: str) -> int:

@@ -21,8 +21,7 @@ from kcurate.backends import torch_module, torch_text
 from kcurate.errors import ProblemError
 
 CLASS = "ModelNew"
-# The arguments of `load_inline` to a library (None: there is none), and the first error of what was
-# published.
+# The arguments of `load_inline` to a library (None: none), and the first error of what was published.
 Build = Callable[[Mapping[str, Any]], tuple[bytes | None, str]]
 # A GPU of the generation that judges: an H200 has as many multiprocessors as an H100.
 MULTIPROCESSORS = 132

@@ -177,9 +177,9 @@ class Shards:
             return
         self._listed_ns, self._changed_ns = time.time_ns(), changed_ns
         while True:
-            found = listed(self.folder)
+            ends_by_name = listed(self.folder)
             try:
-                self._open = {name: self._opened(name, *ends) for name, ends in found.items()}
+                self._open = {name: self._opened(name, *ends) for name, ends in ends_by_name.items()}
                 return
             except FileNotFoundError:  # merged meanwhile
                 continue

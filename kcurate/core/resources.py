@@ -6,8 +6,10 @@ editable install) they are next to the package.
 
 from __future__ import annotations
 
+import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from kcurate.errors import MissingDependencyError
 
@@ -22,6 +24,11 @@ def _folder(name: str) -> Path:
         where=str(package),
         hint="reinstall kcurate; the wheel carries it",
     )
+
+
+def table(package: str, name: str) -> dict[str, Any]:
+    """A TOML file beside a package's modules."""
+    return tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
 
 
 def schemas_dir() -> Path:

@@ -4,6 +4,7 @@
 |---|---|
 | `rows`, `tuning`, `parquet` | a pair as a row of `pairs`; the rows for training; typed files of rows |
 | `gates` with `licences`, `secrets`, `contamination` | which rows are refused, and why |
+| `columns` | the columns of each config and their types (`columns.toml`) |
 | `changes` | versions, and which rows changed between them |
 | `card`, `croissant` | the dataset card and the Croissant description, generated from the data |
 | `column_words` | the words of the card (`card.toml`), and what each column holds |

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
+from kcurate.core import resources
 from kcurate.profiling.counters import BY_NAME
 
-TEXTS: Mapping[str, Any] = tomllib.loads(files("kcurate.dataset").joinpath("card.toml").read_text("utf-8"))
+TEXTS: Mapping[str, Any] = resources.table("kcurate.dataset", "card.toml")
 # What each column of the dataset holds.
 WORDS: Mapping[str, str] = {
     **TEXTS["columns"],

@@ -6,54 +6,19 @@ Format: https://docs.mlcommons.org/croissant/docs/croissant-spec.html (1.0). Not
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from kcurate.core import store
 from kcurate.dataset import parquet
 from kcurate.dataset.column_words import WORDS
-from kcurate.dataset.rows import Kind
+from kcurate.dataset.columns import Kind
 
 FILE = "croissant.json"
 _TYPES = {"string": "sc:Text", "bool": "sc:Boolean", "int64": "sc:Integer", "float64": "sc:Float"}
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+_CONTEXT = json.loads(files("kcurate.dataset").joinpath("croissant_context.json").read_bytes())
 
 
 def describe(name: str, description: str, version: str, files: Sequence[parquet.DataFile]) -> bytes:

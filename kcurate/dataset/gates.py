@@ -186,7 +186,7 @@ class Gates:
         known = list(rows)
         tested = {row[side] for row in known if sides[row["id"]] == "test" for side in _CODES}
         alike = _like_test_answers(known, sides)
-        found = {}
+        leaked = {}
         for row in known:
             if sides[row["id"]] is None:
                 why = "it shares functions with families of both splits"
@@ -200,9 +200,9 @@ class Gates:
                 why = f"{asked} asks for what it computes"
             else:
                 continue
-            found[row["id"]] = Refusal(row["id"], LEAKED, why)
-        self.refusals += found.values()
-        return found
+            leaked[row["id"]] = Refusal(row["id"], LEAKED, why)
+        self.refusals += leaked.values()
+        return leaked
 
     def _refusal(self, row: Mapping[str, Any], unshown: str | None) -> Refusal | None:
         if detail := bad_row(row):

@@ -11,32 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate.dataset.rows import COLUMNS, PROFILE_COLUMNS, SPARSE, TASK_COLUMNS, Kind
-from kcurate.dataset.tuning import (
-    EXPLAINED_COLUMNS,
-    GRPO_COLUMNS,
-    PREFERENCE_COLUMNS,
-    REPAIR_COLUMNS,
-    SFT_COLUMNS,
-    TOOL_TRAJECTORY_COLUMNS,
-    TRAJECTORY_COLUMNS,
-    WRITE_COLUMNS,
-)
+from kcurate.dataset.columns import CONFIGS, SPARSE, Kind
 from kcurate.errors import InputError
 
-CONFIGS: Mapping[str, Mapping[str, Kind]] = {
-    "pairs": COLUMNS,
-    "tasks": TASK_COLUMNS,
-    "sft": SFT_COLUMNS,
-    "grpo": GRPO_COLUMNS,
-    "explained": EXPLAINED_COLUMNS,
-    "write": WRITE_COLUMNS,
-    "preferences": PREFERENCE_COLUMNS,
-    "repair": REPAIR_COLUMNS,
-    "trajectories": TRAJECTORY_COLUMNS,
-    "tool_trajectories": TOOL_TRAJECTORY_COLUMNS,
-    "profiles": PROFILE_COLUMNS,
-}
 SPLITS = ("train", "test")
 # The settings of `datasets` 5: row groups of 100 MB, and content-defined chunking, so that the Hub stores
 # what two versions share only once.

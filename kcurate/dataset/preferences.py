@@ -152,18 +152,18 @@ def _ways(proof: Proved) -> tuple[str, frozenset[str], tuple[str, ...]]:
 
 def _asked(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preference | None:
     """Both sides as answers to one prompt; None if there is no other side that it can show."""
-    given = _given(pair, group, rows)
+    given_side = _given(pair, group, rows)
     problem = pair.better.pair.problem
-    if given is None or problem is None:
+    if given_side is None or problem is None:
         return None
-    whole = replace(pair.better.pair, slow=given)
+    whole = replace(pair.better.pair, slow=given_side)
     sides = (replace(whole, fast=side) for side in (pair.chosen, pair.rejected))
     chosen, rejected = (completion_of(candidate, whole=pair.open) for candidate in sides)
     if chosen is None or rejected is None:
         return None
     where = pair.better.where
     if pair.open:
-        prompt = shown.open_request(problem, given, whole.family, where)
+        prompt = shown.open_request(problem, given_side, whole.family, where)
     else:
         prompt = shown.request(whole, gpu=where)
     return Preference(pair, prompt, chosen, rejected)

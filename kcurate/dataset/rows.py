@@ -14,83 +14,14 @@ from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.dataset import licences
+from kcurate.dataset.columns import CONFIGS
 from kcurate.dataset.contamination import relatives
 from kcurate.problem.neutral import neutral
-from kcurate.profiling.counters import BY_NAME
 from kcurate.profiling.on_file import Profiles
 from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
-Kind = str | list[Any]
-
-
-def strings(*names: str) -> dict[str, Kind]:
-    """Columns of text."""
-    return dict.fromkeys(names, "string")
-
-
-def floats(*names: str) -> dict[str, Kind]:
-    """Columns of numbers, or of microseconds if a name ends with `_us`."""
-    return dict.fromkeys(names, "float64")
-
-
-# Each column's type, as `datasets.Value` names it; a list means a list of that type. Any value may be null.
-COLUMNS: dict[str, Kind] = {
-    **strings("id", "family", "domain", "license", "description", "graph"),
-    "relatives": ["string"],
-    "techniques": ["string"],
-    "worth": [{"technique": "string", "ratio": "float64"}],
-    **strings("origin", "suite", "url", "revision"),
-    "kernels": ["string"],
-    "made": "string",
-    "rules": ["string"],
-    **strings("model", "parent", "problem", "problem_source"),
-    "sources": [{"kernel": "string", "path": "string", "first_line": "int64", "last_line": "int64"}],
-    **strings("slow_language", "fast_language"),
-    "changed": ["string"],
-    **strings("slow_code", "slow_side", "slow_original", "fast_code", "fast_side", "fast_original"),
-    **strings("content", "outcome", "detail"),
-    "checks": ["string"],
-    **strings("backend", "device", "device_uuid", "driver", "compiler", "kcurate", "environment_details"),
-    **floats("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high", "speedup_confidence"),
-    "speedup_blocks": "int64",
-    **floats("speedup_margin", "copy_fraction"),
-    "slow_samples_us": [["float64"]],
-    "fast_samples_us": [["float64"]],
-    **strings("slow_resources", "fast_resources"),
-    "slow_registers": "int64",
-    "fast_registers": "int64",
-    **strings("slow_binary_sha256", "fast_binary_sha256", "timing_method"),
-    "seeds": ["int64"],
-    "judge_wall_s": "float64",
-    **strings("key", "protocol"),
-    "devices": [
-        {
-            **strings("device", "outcome"),
-            **floats("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high"),
-        }
-    ],
-    "other_verdicts": ["string"],
-}
-# Columns that a dataset has only if a row fills them: of suites' trees, models and several GPU models.
-SPARSE = frozenset(("suite", "url", "revision", "kernels", "model", "sources", "other_verdicts"))
-# Of `tasks`: a problem, a plain side of it, and what is known of its times; no answer.
-TASK_COLUMNS: dict[str, Kind] = {
-    **strings("id", "family", "domain", "license", "origin", "graph"),
-    "relatives": ["string"],
-    "types": ["string"],
-    **strings("statement", "module", "problem", "given_language", "given_code", "given_side"),
-    "answers": "int64",
-    **floats("given_us", "best_us"),
-    "device": "string",
-}
-# Of `profiles`: the counters of one side on one GPU.
-PROFILE_COLUMNS: dict[str, Kind] = {
-    **strings("id", "side", "device", "family", "domain", "license", "content"),
-    "launches": "int64",
-    "profiled": "int64",
-    **floats(*BY_NAME),
-    **strings("tool", "driver", "compiler"),
-}
+# Of `pairs`.
+COLUMNS = CONFIGS["pairs"]
 
 
 def whole(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +125,7 @@ def task_rows(rows: Iterable[Mapping[str, Any]], problems: Iterable[Candidate]) 
         statement = problem.get("statement") or task["description"].partition(";")[0]
         module = problem.get("reference", {}).get("code")
         values = {**task, "types": types, "statement": statement, "module": module}
-        yield {name: values.get(name) for name in TASK_COLUMNS}
+        yield {name: values.get(name) for name in CONFIGS["tasks"]}
 
 
 def _judged_task(problem: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -281,6 +212,6 @@ def profile_rows(
     """The rows of `profiles`: one for each side and device; `row` is the candidate's row of `pairs`."""
     for device, sides in profiles.by_device(candidate).items():
         for side, profile in sides.items():
-            facts = {name: getattr(profile, name) for name in PROFILE_COLUMNS if hasattr(profile, name)}
+            facts = {name: getattr(profile, name) for name in CONFIGS["profiles"] if hasattr(profile, name)}
             values = {**row, **profile.counters, **facts, "side": side, "device": device}
-            yield {name: values.get(name) for name in PROFILE_COLUMNS}
+            yield {name: values.get(name) for name in CONFIGS["profiles"]}

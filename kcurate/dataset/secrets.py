@@ -14,8 +14,7 @@ _FOLDERS = (
     *("home", "Users", "root", "tmp", "mnt", "media"),
     *("scratch", "work", "workspace", "private", "var/folders"),
 )
-# Kind to (lower-case words, pattern). Every match contains one of the words, and searching for these first is
-# much faster.
+# Kind to (lower-case words, pattern). Every match has one of the words, which are found much faster.
 KINDS: Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]] = {
     "a private key": (("private key",), re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
     "a Hub token": (("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),

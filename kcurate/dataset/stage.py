@@ -21,6 +21,7 @@ from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, croissant, licences, parquet, repairs
 from kcurate.dataset.column_words import TEXTS
+from kcurate.dataset.columns import CONFIGS
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, lacking
 from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
@@ -280,7 +281,7 @@ def _files(
     lengths = {
         config_name: [row["text_bytes"] for split_rows in table.values() for row in split_rows]
         for config_name, table in configs.items()
-        if "text_bytes" in parquet.CONFIGS[config_name]
+        if "text_bytes" in CONFIGS[config_name]
     }
     content = card.Content(by_split, tables_on_file, gates, history.version, taught, lengths)
     speedups = [row["speedup"] for row in rows if trainable(row) and row["speedup"]]
@@ -318,7 +319,7 @@ def _configs(
         tables_of[split] = {"pairs": rows, **for_training, "profiles": of_sides}
     configs = {
         config: {split: by_config[config] for split, by_config in tables_of.items() if by_config[config]}
-        for config in parquet.CONFIGS
+        for config in CONFIGS
         if config != "tasks"
     }
     return {config: table for config, table in configs.items() if table}, untaught

@@ -15,10 +15,10 @@ from typing import Any
 
 from kcurate import prompts, roofline
 from kcurate.core import store
+from kcurate.dataset.columns import CONFIGS, Kind
 from kcurate.dataset.explained import Both, causes_of, explained, measured, named
 from kcurate.dataset.preferences import Preference, preferences
 from kcurate.dataset.repairs import EMULATOR, GIVEN_BACK, NO_GPU, remade, repairs
-from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import FEW, Answered, Lesson, Lessons, Proved, Untaught, lessons
@@ -26,70 +26,6 @@ from kcurate.problem.techniques import names_technique
 from kcurate.prompts.tools import JUDGE
 from kcurate.records import AttemptOutcome, Environment, Outcome, Prompt, Speedup, Verdict, WrongAttempt
 
-_MESSAGES: Kind = [{"role": "string", "content": "string"}]
-# The columns that most tables begin and end with.
-_CHAT: dict[str, Kind] = {"id": "string", "prompt": _MESSAGES, "completion": _MESSAGES}
-_PAIR = strings("family", "domain", "license")
-# Of prompt and answer, of two answers the longer one.
-_LENGTH: dict[str, Kind] = {"text_bytes": "int64", "over_4k": "bool", "over_8k": "bool"}
-_ORIGIN: dict[str, Kind] = {**strings("device", "content", "prompt_format"), **_LENGTH}
-SFT_COLUMNS: dict[str, Kind] = {
-    **_CHAT,
-    **_PAIR,
-    "techniques": ["string"],
-    "technique": "string",
-    "local_edit": "bool",
-    "speedup": "float64",
-    **_ORIGIN,
-}
-# No `completion`: the trainer passes all other columns to the reward, which judges the sampled completion.
-GRPO_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "prompt": _MESSAGES,
-    **_PAIR,
-    **strings("problem", "given_code", "given_side"),
-    **floats("given_us", "reference_speedup"),
-    **_ORIGIN,
-}
-WRITE_COLUMNS: dict[str, Kind] = {**_CHAT, **_PAIR, "us": "float64", **_ORIGIN}
-# The columns of `sft`; `counted`: whether the explanation names hardware counters.
-EXPLAINED_COLUMNS: dict[str, Kind] = {**SFT_COLUMNS, "counted": "bool"}
-# In the form that DPO trainers read. `ratio`: time of `rejected` over time of `chosen`.
-PREFERENCE_COLUMNS: dict[str, Kind] = {
-    **strings("id", "rejected_id", "rejected_side"),
-    "prompt": _MESSAGES,
-    "chosen": _MESSAGES,
-    "rejected": _MESSAGES,
-    **strings("chosen_language", "rejected_language"),
-    **_PAIR,
-    **floats("ratio", "ratio_low", "ratio_high"),
-    **strings("device", "prompt_format"),
-    **_LENGTH,
-}
-# Turns of one conversation: an attempt, the judge's words, the next attempt; the last one is the best.
-TRAJECTORY_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "messages": _MESSAGES,
-    "attempts": "int64",
-    **_PAIR,
-    "speedup": "float64",
-    **_ORIGIN,
-}
-# The same conversations, with attempts as calls of a tool; in the form that chat templates and TRL take.
-_CALL = {**strings("id", "type"), "function": {"name": "string", "arguments": {"answer": "string"}}}
-_WITH_CALLS = {**strings("role", "content"), "tool_calls": [_CALL], **strings("tool_call_id", "name")}
-TOOL_TRAJECTORY_COLUMNS: dict[str, Kind] = {
-    **TRAJECTORY_COLUMNS,
-    "messages": [_WITH_CALLS],
-    "tools": "string",
-}
-REPAIR_COLUMNS: dict[str, Kind] = {
-    **_CHAT,
-    **_PAIR,
-    **strings("change", "wrong_outcome", "wrong_device"),
-    "speedup": "float64",
-    **_ORIGIN,
-}
 # All rows of more than 4,096 or 8,192 tokens have at least so many bytes a token, by the tokenizers in
 # `BYTES`, which has the mean over all rows (`benchmarks/whole_dataset.py --tokens`, 28 November 2026).
 LEAST_BYTES = 2.5
@@ -176,7 +112,7 @@ def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) ->
             row, reference = rows[best.pair.id], plainest.slow
             words = _words(group)
             yield _row(
-                WRITE_COLUMNS,
+                CONFIGS["write"],
                 row,
                 prompt=shown.first_request(best.pair.problem, reference, best.pair.family, words, best.where),
                 completion=prompts.write_answer(shown.whole_answer(best.pair.fast)),
@@ -227,7 +163,7 @@ def _least_ratio(better: Proved, worse: Proved) -> float | None:
 def _preference(preference: Preference, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     of = preference.of
     return _row(
-        PREFERENCE_COLUMNS,
+        CONFIGS["preferences"],
         rows[of.better.pair.id],
         prompt=preference.prompt,
         chosen=preference.chosen,
@@ -308,7 +244,7 @@ def _trajectory(said: _Conversation) -> dict[str, Any]:
         messages.append({"role": "assistant", "content": answer})
         if answer != said.attempts[-1][0]:
             messages.append({"role": "user", "content": prompts.go_on(action, findings)})
-    return _conversation(TRAJECTORY_COLUMNS, said, messages)
+    return _conversation(CONFIGS["trajectories"], said, messages)
 
 
 def _with_tool(said: _Conversation) -> dict[str, Any]:
@@ -321,8 +257,9 @@ def _with_tool(said: _Conversation) -> dict[str, Any]:
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
         messages.append({"role": "tool", "content": findings, "tool_call_id": identifier, "name": name})
     messages.append({"role": "assistant", "content": best})
-    messages = [{part: message.get(part) for part in _WITH_CALLS} for message in messages]
-    return _conversation(TOOL_TRAJECTORY_COLUMNS, said, messages, tools=json.dumps([JUDGE]))
+    parts: Any = CONFIGS["tool_trajectories"]["messages"][0]
+    messages = [{part: message.get(part) for part in parts} for message in messages]
+    return _conversation(CONFIGS["tool_trajectories"], said, messages, tools=json.dumps([JUDGE]))
 
 
 def _conversation(
@@ -352,7 +289,7 @@ def _repairs(
     pairs = {proof.pair.id: proof.pair for proof in proved if proof.pair.id in right}
     for fact, prompt in repairs(pairs, wrong, gpus):
         yield _row(
-            REPAIR_COLUMNS,
+            CONFIGS["repair"],
             rows[fact.pair],
             prompt=prompt,
             completion=right[fact.pair],
@@ -382,7 +319,7 @@ def _length(texts: Iterable[str], answer: str = "") -> dict[str, Any]:
 def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
     """The `sft` row of a lesson that has an answer; `row` is the pair's row of `pairs`."""
     return _row(
-        SFT_COLUMNS,
+        CONFIGS["sft"],
         row,
         prompt=lesson.prompt,
         completion=lesson.answer,
@@ -400,7 +337,7 @@ def explained_row(
         return None
     lines = list(measured(row, lesson.pair, both[0] if both else None))
     return _row(
-        EXPLAINED_COLUMNS,
+        CONFIGS["explained"],
         row,
         prompt=prompts.asking_why(lesson.prompt, lines, lesson.pair.fast.language),
         completion=text,
@@ -413,7 +350,7 @@ def explained_row(
 def grpo_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
     """The `grpo` row of a lesson whose prompt asks for no technique."""
     return _row(
-        GRPO_COLUMNS,
+        CONFIGS["grpo"],
         row,
         prompt=lesson.prompt,
         given_code=row["slow_code"],

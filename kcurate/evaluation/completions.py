@@ -35,8 +35,7 @@ class Completion:
     output_tokens: int | None = None
     usd: float | None = None  # None: the price is unknown
     gpu_s: float | None = None  # its share of the sampling time on a GPU
-    # The adapter was trained on this family or this given side; None: no adapter, or one without
-    # `taught.json`.
+    # The adapter was taught this family or given side; None: no adapter, or one without `taught.json`.
     taught: bool | None = None
     # From here on: None until judged.
     outcome: str | None = None

@@ -83,8 +83,8 @@ class TaskBench:
         how = tools.told("cuda", limits.calls, limits.seconds, RUNS)
         return replace(prompt, system=prompt.system.removesuffix(TEXT_FORM) + how)
 
-    def _judged(self, given: Mapping[str, Any]) -> Judged:
-        answer = prompts.read_reply(codec.canonical_json(given).decode(), "tool")
+    def _judged(self, arguments: Mapping[str, Any]) -> Judged:
+        answer = prompts.read_reply(codec.canonical_json(arguments).decode(), "tool")
         if isinstance(answer, Unreadable):
             raise CannotRun(answer.reason)
         return asyncio.run(self.pool.score([self.task], [answer]))[0]
@@ -111,8 +111,8 @@ class Endpoint:
         talks = []
         for prompt, sample in asked:
             bench = self.benches.get(prompt.context)
-            told = bench.prompt(self.limits) if bench else prompt
-            talks.append(self._talk(self._asking.request(told, sample, bench.tools if bench else ()), bench))
+            shown = bench.prompt(self.limits) if bench else prompt
+            talks.append(self._talk(self._asking.request(shown, sample, bench.tools if bench else ()), bench))
         return self._all(talks)
 
     def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:

@@ -51,8 +51,7 @@ def read(adapter: Path) -> Taught | None:
 
 def write(folder: Path, tasks: Iterable[Task], start: Path | None) -> None:
     """Write what a stage teaches; `start`: the adapter that it starts from."""
-    # If that adapter has no `taught.json`, the new list has this stage's tasks only, and earlier ones are not
-    # refused.
+    # If that adapter has no `taught.json`, earlier tasks are not in the list, and so not refused.
     before, tasks = (start and read(start)) or Taught(), tuple(tasks)
     families = {*before.families, *(_hashed(task.family) for task in tasks)}
     hashes = {*before.given, *map(given_hash, tasks)}

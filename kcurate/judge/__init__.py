@@ -73,9 +73,9 @@ if not TYPE_CHECKING:  # with it, a type checker would take any name for one of 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = found
-        return found
+        member = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = member
+        return member
 
 
 def __dir__() -> list[str]:

@@ -109,8 +109,8 @@ def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
         assert candidate.problem is not None, "plans are admitted first"
         for sizes in candidate.problem.sizes.all:
             slow, fast = (bind_once(candidate.problem, getattr(candidate, side), sizes) for side in SIDES)
-            given = most_unread_bytes(fast, compiled["fast"])
-            _refuse("slow", tuple(find_unread(slow, candidate.slow.code, compiled["slow"], given)))
+            unread_bytes = most_unread_bytes(fast, compiled["fast"])
+            _refuse("slow", tuple(find_unread(slow, candidate.slow.code, compiled["slow"], unread_bytes)))
         bound = bind_once(candidate.problem, candidate.slow, candidate.problem.sizes.headline)
         _refuse("slow", tuple(find_unread_buffers(bound, compiled["slow"])))
         if compiled["slow"].unread:

@@ -64,8 +64,8 @@ def same_bits(problem: Problem, name: str, first: Outputs, again: Outputs) -> bo
     """Whether the elements of an output that count are the same, in any order where the problem allows it."""
     valid = valid_count(problem, name, first)
     if unordered(problem.buffers[name]):
-        one, other = (in_order(problem, name, outputs, valid) for outputs in (first, again))
-        return all(identical(one[member], other[member]) for member in one)
+        before, other = (in_order(problem, name, outputs, valid) for outputs in (first, again))
+        return all(identical(before[member], other[member]) for member in before)
     return identical(*(outputs[name].reshape(-1)[:valid] for outputs in (first, again)))
 
 

@@ -80,7 +80,7 @@ def peek(
     return blobs_in_order
 
 
-def differing(
+def first_differing(
     problem: Problem,
     places: Sequence[requests.Place],
     expected: Sequence[Blob],
@@ -221,7 +221,7 @@ class BenchRuns:
         ]
         compared = (name for name in differing if self._comparable_on_device(name))
         loose = {name: known.bound(self._problem, name)[0] for name in compared}
-        other = differing(self._problem, known.places, expected, got, loose)
+        other = first_differing(self._problem, known.places, expected, got, loose)
         if other is not None:
             what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
@@ -240,8 +240,10 @@ class BenchRuns:
     def _check_repeats(self, trial: Trial, side: SideName, reply: RunReply) -> None:
         """Raise a ruling unless all runs agree with the first."""
         with self.verification.sides[side].untrusted_answer():
-            found = list(zip(self.verification.checked[side].by_fingerprint, *reply.body.prints, strict=True))
-        for name, *prints in found:
+            prints_by_output = list(
+                zip(self.verification.checked[side].by_fingerprint, *reply.body.prints, strict=True)
+            )
+        for name, *prints in prints_by_output:
             if len(set(prints)) != 1:
                 raise self.verification.nondeterministic(trial, side, name)
         if reply.body.drifted:
@@ -289,7 +291,7 @@ class BenchRuns:
             answer = self._reference.call(requests.Hide(known.trial.slot, hiding)).body
             known.hiding |= hiding
             with self._reference.untrusted_answer():
-                if not all(math.isfinite(one.largest) and math.isfinite(one.rms) for one in answer.sizes):
+                if not all(math.isfinite(size.largest) and math.isfinite(size.rms) for size in answer.sizes):
                     raise ValueError("a size that is no number")
                 known.sizes |= dict(zip(names, answer.sizes, strict=True))
         if self.verification.exact(known.trial):
@@ -364,12 +366,12 @@ class BenchRuns:
         with self._other.untrusted_answer():
             got = arrays_of(self._problem, blobs, trial.sizes, None, members)
         for name in names:
-            found = differs(
+            difference = differs(
                 self._problem, trial.sizes, name, expected, got, exact=name in known.hardly_rounded
             )
-            if found is not None:
+            if difference is not None:
                 raise Ruling(
-                    Outcome.MISMATCH, f"{name}: {found} ({trial.text})", side=self.verification.order[1]
+                    Outcome.MISMATCH, f"{name}: {difference} ({trial.text})", side=self.verification.order[1]
                 )
 
     def spoiled(self, trial: Trial, change: str) -> Spoiling | None:

@@ -94,8 +94,8 @@ class CountedRuns:
         if compiled is None:
             return None
         chosen = _chosen(candidate, self.seed)[:-1]
-        found = self._run(candidate, "slow", compiled["slow"], chosen, follow=True)
-        return found.reached if len(found.reached) == len(chosen) else None
+        runs = self._run(candidate, "slow", compiled["slow"], chosen, follow=True)
+        return runs.reached if len(runs.reached) == len(chosen) else None
 
     def slow_at_bench(self, candidate: Candidate) -> Counts | None:
         """What the slow side does at the bench size; None where the emulator cannot run it there."""
@@ -147,7 +147,7 @@ class CountedRuns:
         follow: bool = False,
     ) -> _Runs:
         """Run one side on each trial in a worker of its own, until one fails."""
-        proxy, found = self._proxy(side), _Runs()
+        proxy, runs = self._proxy(side), _Runs()
         try:
             proxy.worker.ready()
             proxy.load(candidate, compiled)
@@ -156,15 +156,15 @@ class CountedRuns:
                 proxy.wait_for_inputs()
                 sample = SAMPLED_BLOCKS if trial.at_bench else 0
                 answer = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF, follow)).body
-                found.counts.append(answer.counts)
-                found.reached.append(answer.reached)
+                runs.counts.append(answer.counts)
+                runs.reached.append(answer.reached)
         except Ruling as failed:
-            found.timed_out = failed.outcome is Outcome.TIMEOUT
+            runs.timed_out = failed.outcome is Outcome.TIMEOUT
         except BackendError:
             pass
         finally:
             proxy.worker.kill()
-        return found
+        return runs
 
     def _compile(self, candidate: Candidate, sides: Sequence[SideName]) -> dict[SideName, Compiled] | None:
         """The sides, compiled to count; None where the emulator is not installed or lacks something."""
@@ -175,14 +175,16 @@ class CountedRuns:
                 self._nursery = Nursery(BACKEND)
                 self._compilers = CompileWorkers(self._nursery, Role("compile", BACKEND, 0, {}))
             assert self._compilers is not None
-            made = self._compilers.compile([request_of(candidate, side, examine=True) for side in sides])
+            answers = self._compilers.compile([request_of(candidate, side, examine=True) for side in sides])
         except MissingDependencyError:
             self._missing = True
             return None
         except BackendError:
             return None
-        found = {side: one for side, one in zip(sides, made, strict=True) if isinstance(one, Compiled)}
-        return found if len(found) == len(sides) else None
+        compiled = {
+            side: answer for side, answer in zip(sides, answers, strict=True) if isinstance(answer, Compiled)
+        }
+        return compiled if len(compiled) == len(sides) else None
 
 
 @dataclass
@@ -197,5 +199,5 @@ class _Runs:
 def _chosen(candidate: Candidate, seed: int) -> list[Trial]:
     """The nominal trials at the test sizes, then one at the bench size."""
     assert candidate.problem is not None, "plans are admitted first"
-    small = [one for one in trials(candidate.problem, seed) if one.slot.endswith("-nominal")]
+    small = [trial for trial in trials(candidate.problem, seed) if trial.slot.endswith("-nominal")]
     return [*small, timed_trials(candidate.problem, seed)[0]]

@@ -77,9 +77,9 @@ class Controls:
         """
         key = store.side_key(case.candidate, verification.reference)
         if key not in self.passed:
-            found = weakness(verification.problem, verification.tried, verification.expected, rerun)
-            if found is not None:
-                raise Ruling(Outcome.MALFORMED, f"the problem is too weak for {found}")
+            accepted = weakness(verification.problem, verification.tried, verification.expected, rerun)
+            if accepted is not None:
+                raise Ruling(Outcome.MALFORMED, f"the problem is too weak for {accepted}")
             self.passed.add(key)
         case.passed("controls")
 
@@ -91,9 +91,9 @@ class Controls:
         """
         key = f"{store.side_key(case.candidate, verification.reference)} {sorted(base.sizes.items())}"
         if key not in self.passed:
-            found = blindness(verification.problem, base, spoil)
-            if found is not None:
-                text = f"the problem is too weak for {found}: its tolerance accepts them ({base.text})"
+            accepted = blindness(verification.problem, base, spoil)
+            if accepted is not None:
+                text = f"the problem is too weak for {accepted}: its tolerance accepts them ({base.text})"
                 raise Ruling(Outcome.MALFORMED, text)
             self.passed.add(key)
         case.passed("spoiled_inputs")
@@ -304,11 +304,11 @@ def blindness(problem: Problem, base: Trial, spoil: Spoil) -> str | None:
     for change, what in _changes(problem, base.sizes):
         hidden = False
         for trial in _seeds(base):
-            found = spoil(trial, change)
-            if found is None or not found.accepted:
+            effect = spoil(trial, change)
+            if effect is None or not effect.accepted:
                 hidden = False
                 break
-            hidden |= found.changed
+            hidden |= effect.changed
         if hidden:
             return what
     return None

@@ -43,14 +43,14 @@ Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
 def accumulated(problem: Problem, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """The outputs that sum so many terms in float32 that the reference's own rounding is worth measuring."""
-    found = []
+    summed = []
     for name in output_names(problem):
         buffer, rule = problem.buffers[name], problem.buffers[name].tolerance
         if buffer.dtype != "float32" or rule is None or rule.relative is not None:
             continue
         if (rule.accumulate or "float32") == "float32" and evaluate(rule.terms, sizes) >= WIDE_TERMS:
-            found.append(name)
-    return tuple(found)
+            summed.append(name)
+    return tuple(summed)
 
 
 # Kinds of extra runs of a reference: with wider accumulation, on changed inputs, without an input.
@@ -134,8 +134,8 @@ def outputs_of_rerun(
             proxy.ask(Run(request.slot, (secrets.randbits(32) | 1,)))
             reply = proxy.answer(limit, math.inf if what == CHANGED_INPUTS else time_limits.WITHOUT_INPUT_S)
         with proxy.untrusted_answer():
-            found = arrays_of(problem, reply.blobs, request.sizes, 0, names)
-    return None if reply.body.integrity else found
+            arrays = arrays_of(problem, reply.blobs, request.sizes, 0, names)
+    return None if reply.body.integrity else arrays
 
 
 def widened(candidate: Candidate, reference: SideName, *, timed: bool) -> Candidate | None:

@@ -71,8 +71,8 @@ def version() -> str | None:
             timeout=time_limits.ASK_PROFILER_S,
             check=False,
         )
-        if found := _VERSION.search(done.stdout):
-            return found[0]
+        if match := _VERSION.search(done.stdout):
+            return match[0]
     return None
 
 

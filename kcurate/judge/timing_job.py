@@ -30,7 +30,7 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
     expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
     peeked: dict[SideName, list[tuple[Peeked, ...]]] = {side: [] for side in SIDES}
     wanted: list[Outputs] = []
-    loose = {name for one in checked.values() for name in one.read_back}
+    loose = {name for checks in checked.values() for name in checks.read_back}
     for trial in chosen:
         replies, arrays = runs.verify(trial, bring=loose)
         wanted.append(arrays)

@@ -93,8 +93,8 @@ class Tried:
     def inputs(self, trial: Trial) -> Outputs:
         """The contents of the problem's `in` and `inout` buffers."""
         if trial.slot not in self._inputs:
-            made = generate(self.problem, None, trial.sizes, trial.seed, trial.variation)
-            self._inputs[trial.slot] = made
+            arrays = generate(self.problem, None, trial.sizes, trial.seed, trial.variation)
+            self._inputs[trial.slot] = arrays
         return self._inputs[trial.slot]
 
     def other(self, trial: Trial) -> Trial | None:

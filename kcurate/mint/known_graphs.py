@@ -7,14 +7,11 @@ the same side of a split.
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
-from typing import Any
-
+from kcurate.core import resources
 from kcurate.mint.graph import Graph
 from kcurate.reward.splits import KERNELBENCH
 
-_KNOWN: dict[str, Any] = tomllib.loads(files("kcurate.mint").joinpath("known_graphs.toml").read_text("utf-8"))
+_KNOWN = resources.table("kcurate.mint", "known_graphs.toml")
 
 
 def family_of(graph: Graph) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 
+from kcurate.core import resources
 from kcurate.mint.graph import Fold, Operator, signature
 
 
@@ -31,8 +30,5 @@ def _operator(name: str, entry: dict[str, Any]) -> Operator:
 
 
 OPERATORS: Mapping[str, Operator] = {
-    name: _operator(name, entry)
-    for name, entry in tomllib.loads(
-        files("kcurate.mint").joinpath("operators.toml").read_text("utf-8")
-    ).items()
+    name: _operator(name, entry) for name, entry in resources.table("kcurate.mint", "operators.toml").items()
 }

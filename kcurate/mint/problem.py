@@ -36,9 +36,9 @@ def module_text(graph: Graph, *, exact: bool = False) -> str:
     lines = [f"{node.name} = {node_text(graph, node, exact=exact)}" for node in graph.nodes]
     body = textwrap.indent("\n".join([*lines, f"return {', '.join(graph.outputs)}"]), " " * 8)
     forward = f"class {MODEL}(torch.nn.Module):\n    def forward(self, {names}):\n{body}\n"
-    made = textwrap.indent(",\n".join(map(_made, graph.inputs)) + ",", " " * 8)
+    inputs = textwrap.indent(",\n".join(map(_made, graph.inputs)) + ",", " " * 8)
     return (
-        f"{_HEADER}\n{sizes}\n\n{forward}\n\ndef get_inputs():\n    return [\n{made}\n    ]\n\n\n"
+        f"{_HEADER}\n{sizes}\n\n{forward}\n\ndef get_inputs():\n    return [\n{inputs}\n    ]\n\n\n"
         "def get_init_inputs():\n    return []\n"
     )
 

@@ -7,7 +7,7 @@ An expression is Python syntax: arithmetic, comparisons, `&`, `|`, `a if c else 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 # Functions of expressions, and the C++ that computes them in float32.
@@ -45,23 +45,15 @@ def c_text_of(tree: ast.expr, name: NameText, element: ElementText) -> str:
     return _C(name, element).text(tree).replace(" + -", " - ")
 
 
-def _tightness(node: ast.expr) -> int:
-    """How tightly the outermost operator of an expression binds in C++."""
-    match node:
-        case ast.IfExp():
-            return 1
-        case ast.BinOp(op=ast.BitOr()):
-            return 2
-        case ast.BinOp(op=ast.BitAnd()):
-            return 3
-        case ast.Compare():
-            return 4
-        case ast.BinOp(op=ast.Add() | ast.Sub()):
-            return 6
-        case ast.BinOp():
-            return 7
-        case _:
-            return 9
+# How tightly operators bind in C++.
+_LEVELS = {"IfExp": 1, "BitOr": 2, "BitAnd": 3, "Compare": 4, "Add": 6, "Sub": 6}
+
+
+def tightness(node: ast.expr, levels: Mapping[str, int]) -> int:
+    """How tightly the outermost operator of an expression binds, by the levels of a language."""
+    if isinstance(node, ast.BinOp):
+        return levels.get(type(node.op).__name__, 7)
+    return levels.get(type(node).__name__, 9)
 
 
 class _C:
@@ -71,7 +63,7 @@ class _C:
     def text(self, node: ast.expr, outer: int = 0) -> str:
         """`outer`: how tightly the operator around it binds; parentheses where it binds tighter."""
         text = self._plain(node)
-        return f"({text})" if _tightness(node) < outer else text
+        return f"({text})" if tightness(node, _LEVELS) < outer else text
 
     def _plain(self, node: ast.expr) -> str:
         match node:
@@ -85,7 +77,7 @@ class _C:
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return f"-{self.text(operand, 8)}"
             case ast.BinOp(left=left, op=op, right=right):
-                tight = _tightness(node)
+                tight = tightness(node, _LEVELS)
                 return f"{self.text(left, tight)} {_BINARY[type(op)]} {self.text(right, tight + 1)}"
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return f"{self.text(left, 5)} {_COMPARE[type(op)]} {self.text(right, 5)}"

@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate.core import resources
 from kcurate.mint.axes import binding_of, product
 from kcurate.mint.graph import Graph
 from kcurate.mint.operators import OPERATORS
@@ -39,29 +40,9 @@ class Extent:
         return min(self.tests)
 
 
-_WIDE = Extent((9, 33, 64, 130), (512, 768, 1000, 1024, 1536, 2048, 2049, 3072, 4096, 5120))
-_MANY = Extent((1, 3, 5, 8), (1000, 1024, 2048, 4096, 4100, 8192, 16384))
-_FEW = Extent((1, 2, 3), (2, 4, 8, 16, 32))
-_PIXELS = Extent((6, 9, 12, 17), (28, 32, 56, 64, 112, 128, 224))
-_CHANNELS = Extent((2, 3, 5), (16, 32, 48, 64, 96, 128))
-_SEQUENCE = Extent((5, 8, 17, 33), (128, 256, 500, 512, 1024, 2048))
 EXTENTS: Mapping[str, Extent] = {
-    "rows": _MANY,
-    "cols": _WIDE,
-    "features": _WIDE,
-    "hidden": _WIDE,
-    "depth": Extent((9, 16, 40), (256, 512, 768, 1024, 1111)),
-    "batch": _FEW,
-    "seq": _SEQUENCE,
-    "keys": _SEQUENCE,
-    "heads": Extent((1, 2, 3), (4, 8, 12, 16)),
-    "head_dim": Extent((9, 12, 16, 20), (64, 80, 96, 128)),
-    "channels": _CHANNELS,
-    "filters": _CHANNELS,
-    "height": _PIXELS,
-    "width": _PIXELS,
-    "classes": Extent((4, 7, 10), (10, 64, 100, 128, 256)),
-    "picks": Extent((3, 5, 9), (16, 64, 100, 256)),
+    name: Extent(**{setting: tuple(values) for setting, values in extent.items()})
+    for name, extent in resources.table("kcurate.mint", "sizes.toml").items()
 }
 # The name of a size that only fresh inputs of an operator have, by its axis.
 NEW = {
@@ -96,15 +77,11 @@ def choose(graph: Graph, names: Sequence[str], rng: random.Random) -> Sizes:
     """Four test settings and one to three weighted bench settings."""
     tests = [
         {name: extent_of(name).tests[min(index, len(extent_of(name).tests) - 1)] for name in names}
-        for index in _shuffled(names, rng)
+        for index in rng.sample(range(4), 4)
     ]
     return Sizes(
         tuple(_fitting(graph, sizes, 1 << 22, TEST_WORK) for sizes in tests), _bench(graph, names, rng)
     )
-
-
-def _shuffled(names: Sequence[str], rng: random.Random) -> list[int]:
-    return rng.sample(range(4), 4)
 
 
 def _bench(graph: Graph, names: Sequence[str], rng: random.Random) -> tuple[BenchSize, ...]:

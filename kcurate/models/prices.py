@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import threading
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from kcurate.core import resources
 from kcurate.errors import KcurateError, OptionError
 from kcurate.records import Usage
 
@@ -112,7 +111,7 @@ class Price:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(files("kcurate.models").joinpath("prices.toml").read_text("utf-8"))
+    return resources.table("kcurate.models", "prices.toml")
 
 
 def default_model() -> str:
@@ -165,7 +164,6 @@ def parse_price(text: str) -> Price:
         raise OptionError(
             f"not a price: {text!r}", where="--price", hint="dollars per million tokens: IN,OUT such as 3,15"
         )
-    # Unless given: a cache write costs 1.25 times the input, as in all of `prices.toml`; a read, the whole
-    # input.
+    # Unless given, a cache write costs 1.25 times the input, as in `prices.toml`; a read, the whole input.
     prices = numbers + [1.25 * numbers[0], numbers[0]] * (len(numbers) == 2)
     return Price(prices[0], prices[1], prices[2], prices[3], batch_factor=_table()["batch"])

@@ -35,8 +35,7 @@ SCALAR_BYTES: Mapping[str, int] = {
 FIXED_KINDS = frozenset({"zeros", "ones", "constant", "arange", "formula", "sine", "addresses"})
 # Marks an argument of eight zero bytes, which may be a number or a null pointer.
 NULL = -8
-# In a `varied` row the largest and the smallest value differ by more than this share of the largest
-# magnitude.
+# In a `varied` row the extremes differ by more than this share of the largest magnitude.
 LEAST_SPREAD = 1e-3
 # A buffer with shorter rows, such as points, counts as one row: two coordinates may be equal by chance.
 SHORTEST_ROW = 8

@@ -66,8 +66,7 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions allowed for, if the reference's own rounding is small.
 CHAIN_TERMS = 1 << 20
-# The least bound on a group's relative error, in unit roundoffs of the output: the distance of two
-# neighbours.
+# The least bound on a group's relative error, in unit roundoffs: the distance of two neighbours.
 FEW_ROUNDINGS = 4.0
 # Shorter rows have no separate bound.
 ROW_LEAST = 8
@@ -75,8 +74,7 @@ ROW_LEAST = 8
 ROOM = 16.0
 # A row or block above this share of the output's root mean square cannot consist of rounding errors.
 LARGEST_CANCELLED = 1 / 400
-# The least root mean square that roundings leave in a row, as a share of a unit roundoff of the largest
-# value.
+# The least rms that roundings leave in a row, as a share of a unit roundoff of the largest value.
 LEAST_ROUNDING = 1 / 50
 # ln(10**12): one group in 10**12 may be small by chance.
 RARE = 12 * float(np.log(10))

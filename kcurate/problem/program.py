@@ -27,8 +27,7 @@ from kcurate.triton_source import Specialised
 MAX_BUFFER_BYTES = 1 << 36
 # Inputs are generated on the host, sometimes twice.
 MAX_INPUT_BYTES = 1 << 33
-# Inputs that a side adds are lookup tables. The judge fills them outside the measured time, so a large one
-# could hold precomputed results.
+# Inputs that a side adds are filled outside the measured time: large ones could hold the results.
 MAX_OWN_INPUT_BYTES = 1 << 28
 
 

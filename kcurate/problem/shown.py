@@ -89,10 +89,10 @@ def request(
     """
     if candidate.problem is None:
         raise ValueError(f"{candidate.id} has no problem")
-    given = candidate.slow if makes == "fast" else candidate.fast
+    given_side = candidate.slow if makes == "fast" else candidate.fast
     wanted = (candidate.fast if makes == "fast" else candidate.slow).language
     wants = "cuda" if wanted == "torch" else wanted
-    material = material_of(candidate.problem, given, makes, candidate.family, gpu, wants)
+    material = material_of(candidate.problem, given_side, makes, candidate.family, gpu, wants)
     return prompts.build(material, technique, brief=brief)
 
 

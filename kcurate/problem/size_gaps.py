@@ -25,15 +25,13 @@ from kcurate.problem.program import bind, loop_values, names_of
 from kcurate.records import For, Launch, Problem, Side, Sizes, Step, ValueArg, WhileNonzero, steps
 
 Setting = Mapping[str, int]
-# Settings with a buffer of this many elements are not proposed: the emulator would take seconds, and the
-# bench size covers them.
+# Settings with a buffer of so many elements are not proposed: the bench size covers them, faster.
 MOST_ELEMENTS = 1 << 17
 # Nor are settings whose sizes multiply to more than this, which is how many steps a kernel may take.
 MOST_STEPS = 1 << 21
 # Nor settings with more threads in a launch: these take about 0.3 s on the emulator.
 MOST_THREADS = 1 << 17
-# Settings whose sizes multiply to less are all equally quick; among them, sizes of at least `SMALL` are
-# preferred.
+# Settings whose sizes multiply to less are equally quick; of them those of at least `SMALL` are preferred.
 QUICK = 1 << 13
 SMALL = 8
 # Values tried for a size: all below `DENSE`, then multiples of `STRIDE` below `NEAR`, then powers of two;

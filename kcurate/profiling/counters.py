@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kcurate.core import resources
 from kcurate.records import Profile, SideName
 
 # Part of every profile's key; change it with the counters, so that older profiles become stale.
 VERSION = "1"
 DURATION, INSTRUCTIONS = "gpu__time_duration.sum", "smsp__inst_executed.sum"
-SECTOR_BYTES = 32
 # Significant digits that a profile keeps.
 _DIGITS = 6
 
@@ -57,86 +57,16 @@ class Counter:
         return (*self.metrics, *self.over, *([self.fallback] if self.fallback else []))
 
 
-def _share(name: str) -> str:
-    """The metric for the utilisation of a unit, in percent of the cycles in which its SM has work."""
-    return f"{name}.avg.pct_of_peak_sustained_active"
-
-
-def _stalled(*reasons: str) -> tuple[str, ...]:
-    return tuple(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in reasons)
-
-
-def _global(what: str, *operations: str) -> tuple[str, ...]:
-    return tuple(f"l1tex__t_{what}_pipe_lsu_mem_global_op_{operation}.sum" for operation in operations)
-
-
-_LOCAL = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
-# Floating-point operations; a fused multiply-add counts twice, matrix instructions do not count.
-_FLOPS = tuple(
-    f"smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum"
-    for operation in ("fadd", "fmul", "ffma", "ffma", "dadd", "dmul", "dfma", "dfma")
+COUNTERS: tuple[Counter, ...] = tuple(
+    Counter(
+        name=name,
+        rule=Rule(entry.pop("rule")),
+        metrics=tuple(entry.pop("metrics")),
+        over=tuple(entry.pop("over", ())),
+        **entry,
+    )
+    for name, entry in resources.table("kcurate.profiling", "counters.toml").items()
 )
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-_L2_SECTORS = "lts__t_sectors.sum"
-_SUM, _RATIO, _TIME, _ISSUED = Rule.SUM, Rule.RATIO, Rule.BY_TIME, Rule.BY_INSTRUCTIONS
-
-COUNTERS: tuple[Counter, ...] = (
-    Counter("time_us", "us", "duration under the profiler", _SUM, (DURATION,), factor=1e-3),
-    Counter("dram_read_bytes", "B", "bytes read from device memory", _SUM, ("dram__bytes_read.sum",)),
-    Counter("dram_write_bytes", "B", "bytes written to device memory", _SUM, ("dram__bytes_write.sum",)),
-    Counter("l2_bytes", "B", "bytes through the L2 cache", _SUM, (_L2_SECTORS,), factor=SECTOR_BYTES),
-    Counter(
-        "l2_hit_pct", "%", "L2 sectors that hit", _RATIO,
-        ("lts__t_sectors_lookup_hit.sum",), (_L2_SECTORS,), factor=100,
-    ),
-    Counter(
-        "load_sectors", "sectors", "32-byte sectors that a warp's global load touches", _RATIO,
-        _global("sectors", "ld"), _global("requests", "ld"),
-    ),
-    Counter(
-        "store_sectors", "sectors", "32-byte sectors that a warp's global store touches", _RATIO,
-        _global("sectors", "st"), _global("requests", "st"),
-    ),
-    Counter("atomics", "requests", "global atomics of warps", _SUM, _global("requests", "atom", "red")),
-    Counter("shared_wavefronts", "wavefronts", "passes of shared memory", _SUM, (_WAVEFRONTS,)),
-    Counter("shared_conflicts", "wavefronts", "passes caused by bank conflicts", _SUM, (_CONFLICTS,)),
-    Counter("local_bytes", "B", "local memory traffic (spills, stack)", _SUM, _LOCAL, factor=SECTOR_BYTES),
-    Counter("instructions", "instructions", "warp instructions executed", _SUM, (INSTRUCTIONS,)),
-    Counter("issue_pct", "%", "cycles in which schedulers issue", _TIME, (_share("smsp__issue_active"),)),
-    Counter(
-        "stall_memory", "cycles", "cycles that a warp waits for global or local memory, per instruction",
-        _ISSUED, _stalled("long_scoreboard", "lg_throttle"),
-    ),
-    Counter(
-        "stall_shared", "cycles", "cycles that a warp waits for shared memory, per instruction", _ISSUED,
-        _stalled("short_scoreboard", "mio_throttle"),
-    ),
-    Counter(
-        "stall_barrier", "cycles", "cycles that a warp waits at a barrier, per instruction", _ISSUED,
-        _stalled("barrier"),
-    ),
-    Counter(
-        "stall_math", "cycles", "cycles that a warp waits for arithmetic, per instruction", _ISSUED,
-        _stalled("math_pipe_throttle", "wait"),
-    ),
-    Counter(
-        "tensor_pct", "%", "use of the tensor cores", _TIME,
-        (_share("sm__pipe_tensor_cycles_active"),), fallback=_share("sm__inst_executed_pipe_tensor"),
-    ),
-    Counter(
-        "fp32_pct", "%", "use of the FP32 pipe", _TIME,
-        (_share("sm__pipe_fma_cycles_active"),), fallback=_share("sm__inst_executed_pipe_fma"),
-    ),
-    Counter(
-        "fp64_pct", "%", "use of the FP64 pipe", _TIME,
-        (_share("sm__pipe_fp64_cycles_active"),), fallback=_share("sm__inst_executed_pipe_fp64"),
-    ),
-    Counter(
-        "occupancy_pct", "%", "resident warps of the most possible", _TIME, (_share("sm__warps_active"),)
-    ),
-    Counter("flops", "operations", "FP32 and FP64 operations without those of tensor cores", _SUM, _FLOPS),
-)  # fmt: skip
 BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
 
 

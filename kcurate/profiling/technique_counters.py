@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.core import resources
 from kcurate.profiling.counters import shown
 from kcurate.records import Profile
 
@@ -26,52 +27,10 @@ CONFLICTS, FEW_CONFLICTS = "conflict_pct", 5.0
 # Sectors per access of a warp that reads 8 to 16 bytes per thread; 5% are for unaligned ends.
 WIDE = (7.6, 16.8)
 LAUNCHES = "launches"
-_TRAFFIC = ("-dram_read_bytes", "-dram_write_bytes", "-l2_bytes")
-_LESS_WORK = ("-instructions", *_TRAFFIC)
-_LATENCY = ("-stall_memory", "-stall_barrier", "-stall_shared", "+issue_pct")
-
-# By technique: counters, each with the sign of its change from the slow to the fast side; `=`: on the fast
-# side the sectors are those of wide accesses (`WIDE`), or there are few conflicts.
+# By technique, the counters with the signs of their changes.
 EXPECTED: Mapping[str, tuple[str, ...]] = {
-    "algorithmic-improvement": (*_LESS_WORK, "-launches"),
-    "async-copy": (*_LATENCY, "-instructions"),
-    "atomics-reduction": ("-atomics",),
-    "bank-conflict-padding": ("-conflict_pct", "=conflict_pct", "-shared_conflicts"),
-    "coalesced-access": ("-load_sectors", "-store_sectors", "-l2_bytes"),
-    "constant-memory": ("-stall_memory", "-l2_bytes", "-instructions"),
-    "decoupled-look-back": (*_TRAFFIC, "-launches"),
-    "double-buffering": _LATENCY,
-    "fast-math-intrinsics": ("-instructions",),
-    "grid-stride-loop": ("-instructions", "-atomics", "-stall_barrier"),
-    "hierarchical-reduction": ("-atomics", "-launches", "-stall_barrier", "-shared_wavefronts"),
-    "kernel-fusion": ("-launches", *_TRAFFIC),
-    "loop-unrolling": ("-instructions", "+issue_pct", "-stall_memory"),
-    "mixed-precision": ("+tensor_pct", "-fp32_pct", "-fp64_pct", *_TRAFFIC),
-    "occupancy": ("+occupancy_pct",),
-    "online-softmax": _TRAFFIC,
-    # Private copies of a result spread out the atomics without reducing their number, so warps wait less.
-    "privatization": ("-atomics", "-stall_memory"),
-    "read-only-cache": ("-l2_bytes", "-stall_memory"),
-    "register-blocking": ("-l2_bytes", "-shared_wavefronts", "-instructions"),
-    "restrict-pointers": ("-l2_bytes", "-instructions", "-stall_memory"),
-    # Also fewer instructions: edges and conversions are handled once per tile rather than at each use.
-    "shared-memory-tiling": ("-l2_bytes", "-dram_read_bytes", "-stall_memory", "-instructions"),
-    "strength-reduction": ("-instructions", "-fp64_pct", "-stall_math"),
-    "structure-of-arrays": ("-load_sectors", "-store_sectors", *_TRAFFIC),
-    "temporal-blocking": (*_TRAFFIC, "-launches"),
-    "tensor-cores": ("+tensor_pct",),
-    "tensor-maps": ("-instructions", *_LATENCY),
-    "texture-memory": ("-l2_bytes", "-stall_memory"),
-    "thread-coarsening": ("-instructions", "-l2_bytes", "-shared_wavefronts"),
-    "vectorized-access": (
-        *("=load_sectors", "=store_sectors", "+load_sectors", "+store_sectors"),
-        "-instructions",
-    ),
-    "warp-aggregation": ("-atomics",),
-    "warp-shuffle": ("-shared_wavefronts", "-stall_barrier", "-stall_shared"),
-    # Operands come from shared memory without load instructions, and one instruction does the work of many.
-    "warpgroup-mma": ("+tensor_pct", "-instructions", "-shared_wavefronts"),
-    "wavefront-parallelism": ("+issue_pct", "+occupancy_pct"),
+    technique: tuple(signed.split())
+    for technique, signed in resources.table("kcurate.profiling", "technique_counters.toml").items()
 }
 
 

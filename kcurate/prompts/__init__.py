@@ -1,11 +1,12 @@
 """All text shown to a model, and the reading of replies: one form for deopt, training and evaluation.
 
+The words themselves are in `texts.toml`, by module.
+
 | module | owns |
 |---|---|
 | `tasks` | the prompts and their parts: write the slow, the fast, a first side; each again after feedback |
 | `plan_language` | what a plan may have, from the words of `schemas/pair.json` |
 | `feedback` | what went wrong with an answer, in words that help the next one |
-| `texts` | the words themselves, in `texts.toml` |
 | `replies` | the form of an answer, written and read |
 | `tools` | the tools of a conversation: their strict schemas, and what a model is told of them |
 | `explained` | the sentences of an answer that begins with a diagnosis |

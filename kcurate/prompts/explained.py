@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from kcurate.prompts import texts
+from kcurate.core import resources
 
 DIAGNOSIS, CHANGE = "Diagnosis:", "Change:"
 _END = re.compile(r"(?<=\.) (?=[A-Z])")
@@ -23,7 +23,8 @@ _TEXT, _NUMBER = r".+?", r"[\d,.e+-]+[kMGT]?%?(?: \w+)?"
 
 # By kind of fact; every template uses each field of its kind once.
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    kind: tuple(templates) for kind, templates in texts.of("explained").items()
+    kind: tuple(templates)
+    for kind, templates in resources.table("kcurate.prompts", "texts.toml")["explained"].items()
 }
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcurate.prompts import texts
+from kcurate.core import resources
 from kcurate.prompts.feedback import without_paths
 from kcurate.prompts.replies import Form, Unreadable
 from kcurate.records import Prompt
@@ -28,7 +28,7 @@ PROBLEM_TOOL: Mapping[str, Any] = {
 }
 _FENCED = re.compile(r"^ {0,3}```[ \t]*(?:toml)?[ \t]*\n(.*?)^ {0,3}```[ \t]*$", re.DOTALL | re.MULTILINE)
 
-_TEXTS = texts.of("problems")
+_TEXTS = resources.table("kcurate.prompts", "texts.toml")["problems"]
 
 
 def complete_problem(draft: str, code: str, generators: Sequence[str], form: Form) -> Prompt:

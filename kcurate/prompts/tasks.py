@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from kcurate.prompts import texts
+from kcurate.core import resources
 from kcurate.prompts.plan_language import plans, triton_launches
 from kcurate.records import Language, Prompt, SideName
 
@@ -71,7 +71,7 @@ FORMAT = "7"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
-_TEXTS = texts.of("tasks")
+_TEXTS = resources.table("kcurate.prompts", "texts.toml")["tasks"]
 # The same contract for small models with a short context: what the given side does not show by example.
 BRIEF_RULES: str = _TEXTS["brief_rules"]
 TEXT_FORM: str = _TEXTS["text_form"]

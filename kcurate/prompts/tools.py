@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kcurate.prompts import texts
+from kcurate.core import resources
 from kcurate.records import Language
 
 COMPILE, RUN, TIME, PROFILE = "compile", "run_tests", "time", "profile"
@@ -33,7 +33,7 @@ JUDGE: Mapping[str, Any] = {
         },
     },
 }
-_WORDS = texts.of("tools")
+_WORDS = resources.table("kcurate.prompts", "texts.toml")["tools"]
 # Those that go on with a conversation.
 RUNS = frozenset({COMPILE, RUN, TIME, PROFILE})
 

@@ -11,8 +11,7 @@ from enum import Flag, StrEnum, auto
 
 from kcurate.records.pair import SIDES, SideName
 
-# A copy reaches nine tenths of the data sheet's bandwidth; no side that moves all of its buffers can be this
-# much faster.
+# A copy reaches 0.9 of the data sheet's bandwidth; no side that moves all its buffers is so much faster.
 FASTEST_SHARE = 1.2
 
 

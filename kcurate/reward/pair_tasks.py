@@ -79,8 +79,8 @@ def minted(root: Path, *, gpu: str = "", brief: bool = False) -> tuple[Task, ...
     pairs = store.find_candidates(folder) if store.is_folder(folder) else []
     tasks = []
     for pair in (store.read_candidate(path) for path in pairs if path.name == "plain"):
-        given = neutral(replace(pair, slow=pair.fast))
-        tasks.append(replace(task_of(given, brief=brief, gpu=gpu), answer=None, local_edit=False))
+        given_pair = neutral(replace(pair, slow=pair.fast))
+        tasks.append(replace(task_of(given_pair, brief=brief, gpu=gpu), answer=None, local_edit=False))
     if not tasks:
         raise InputError("no minted problem here", where=str(root), hint="run kcurate mint first")
     return tuple(tasks)

@@ -15,8 +15,7 @@ from kcurate.core import store
 from kcurate.train.run_folder import MetricsLog
 
 Line = Mapping[str, Any]
-# Each panel: its title, the stage, and the curves, each with a label and the keys that lead to its value in a
-# line of metrics.
+# Each panel: title, stage, and curves, each with a label and the keys to its value in a line of metrics.
 _PANELS: Sequence[tuple[str, str, Sequence[tuple[str, tuple[str, ...]]]]] = (
     ("SFT: loss", "sft", [("loss", ("loss",))]),
     ("SFT: token accuracy", "sft", [("accuracy", ("mean_token_accuracy",))]),

@@ -27,8 +27,7 @@ from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
 from kcurate.train.stopping import Stop, StoppedError
 
-# Warm-up takes at most this share of a run: the 100 steps of the KernelCompare paper are too many for short
-# runs.
+# Warm-up takes at most this share of a run: 100 steps (KernelCompare's paper) are too many for short ones.
 WARMUP_SHARE = 0.25
 # Files of a checkpoint that are not part of its adapter.
 NOT_OF_ADAPTERS = (

@@ -16,8 +16,9 @@ from dataset.making import H200, a_row, pair, verdict, workspace
 from kcurate.core import store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import changes, parquet
+from kcurate.dataset.columns import SPARSE
 from kcurate.dataset.gates import Rules
-from kcurate.dataset.rows import COLUMNS, SPARSE, whole
+from kcurate.dataset.rows import COLUMNS, whole
 from kcurate.dataset.stage import BuildConfig, require_rows, run
 from kcurate.errors import InputError
 from kcurate.hub.published_rows import read_rows

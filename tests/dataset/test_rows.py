@@ -18,8 +18,9 @@ from kcurate import prompts
 from kcurate.core import codec, resources
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, column_words, croissant, parquet, secrets
+from kcurate.dataset.columns import SPARSE
 from kcurate.dataset.gates import Gates, Rules, bad_row
-from kcurate.dataset.rows import COLUMNS, SPARSE, content_of, row
+from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import tables
 from kcurate.errors import RecordError
 from kcurate.hub.published_rows import candidate_of

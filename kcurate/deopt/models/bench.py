@@ -72,8 +72,8 @@ class Workbench:
         """See `Bench`."""
         return numbered(call, before, tools.COMPILE) if call.name == tools.SUBMIT_VERSION else call.arguments
 
-    def _side(self, given: Mapping[str, Any]) -> Side:
-        answer = prompts.read_reply(codec.canonical_json(given).decode(), "tool", self.target.wants)
+    def _side(self, arguments: Mapping[str, Any]) -> Side:
+        answer = prompts.read_reply(codec.canonical_json(arguments).decode(), "tool", self.target.wants)
         if isinstance(answer, Unreadable):
             raise CannotRun(answer.reason)
         side = side_of(answer, self.target.given, self.target.problem, self.target.wants)

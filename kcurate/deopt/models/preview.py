@@ -21,8 +21,7 @@ from kcurate.models.prices import Price
 from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.records import Environment, Prompt, Usage
 
-# Rough estimates: code has about three bytes per token; an answer has about twice the tokens of the given
-# code.
+# Rough: code has about three bytes a token, and an answer about twice the tokens of the given code.
 BYTES_A_TOKEN = 3
 ANSWER_FACTOR = 2
 

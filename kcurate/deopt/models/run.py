@@ -80,7 +80,7 @@ class StartSearches:
     skipped: StartOutcome | None = None
 
 
-def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str, int]]:
+def count_outcomes(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str, int]]:
     """The counts for the summary, by kind; every item is counted once per kind."""
     kernels: Counter[str] = Counter()
     ends: Counter[str] = Counter()
@@ -187,7 +187,7 @@ def search(
             around = _surroundings(config, asking, judge, device, count, name, workspace)
             searches = _searches(all_starts, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note, device.device)
-        items = count(searches, asking)
+        items = count_outcomes(searches, asking)
         record.note(asking.spent())
         add_results(record, searches, around.attempts.path)
         summary = record.finish(items)

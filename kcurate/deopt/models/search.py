@@ -354,10 +354,10 @@ def turn_for(target: Target, step: Step, before: Tried) -> str:
     """
     moves, parent = step.permitted is not None, step.parent
     best = _earlier(target, parent) if parent is not None and parent is not before else None
-    told = history.attempts_as_text(step.history)
+    earlier = history.attempts_as_text(step.history)
     return prompts.go_on(
         step.action if parent is not None else "repair",
-        f"{before.findings}\n{told}",
+        f"{before.findings}\n{earlier}",
         material=target.material() if moves else None,
         technique=step.technique,
         permitted=sorted(step.permitted) if step.permitted is not None else None,

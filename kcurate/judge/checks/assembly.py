@@ -98,9 +98,9 @@ def _answer_is_used(wait: Instruction, following: Sequence[Statement]) -> bool:
     """Whether the predicate of a wait leaves the statement, or another instruction of it reads it."""
     answer = wait.operands[0] if wait.operands else "_"
     return answer.startswith("%") or any(
-        isinstance(one, Instruction)
-        and one is not wait
+        isinstance(later, Instruction)
+        and later is not wait
         and answer
-        in (one.guard.lstrip("!"), *(word for part in one.operands for word in _WORD.findall(part)))
-        for one in following
+        in (later.guard.lstrip("!"), *(word for part in later.operands for word in _WORD.findall(part)))
+        for later in following
     )

@@ -65,21 +65,21 @@ _CONDITIONS = frozenset({"if", "ifdef", "ifndef", "elif"})
 
 def compiler_names(source: Source) -> Iterator[Finding]:
     """Names that one of the two compilers alone defines, what shows them, and `long double`."""
-    own = _own_macros(source)
+    own_macros = _own_macros(source)
     pastes = any(token.text == "##" for line in source.directives for token in line)
     for stream in source.streams:
         for at, token in enumerate(stream):
             before = stream[at - 1].text if at else ""
-            if token.text not in own and (what := _tells(token, before, pastes)):
+            if token.text not in own_macros and (what := _tells(token, before, pastes)):
                 yield Finding("compilers", f"{what} tells compilers apart", token.line)
             elif token.text == "noexcept" and not _is_specifier(
-                [one.text for one in stream[at + 1 : at + 4]]
+                [following.text for following in stream[at + 1 : at + 4]]
             ):
                 yield Finding("compilers", "the operator noexcept tells compilers apart", token.line)
     yield from soft_questions(source)
     for line in source.directives:
         if line and line[0].text in _CONDITIONS:
-            yield from _conditions(line, own)
+            yield from _conditions(line, own_macros)
         elif line and line[0].text == "define":
             yield from _shown(line)
 
@@ -103,11 +103,11 @@ def _is_specifier(following: list[str]) -> bool:
     return constant or (bool(following) and following[0] in _AFTER_NOEXCEPT)
 
 
-def _conditions(line: tuple[Token, ...], own: frozenset[str]) -> Iterator[Finding]:
+def _conditions(line: tuple[Token, ...], own_macros: frozenset[str]) -> Iterator[Finding]:
     """Macros of one compiler alone that a condition asks for."""
     for token in line[1:]:
         one_sided = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
-        if one_sided and token.text not in own | _PORTABLE | _VERSIONS:
+        if one_sided and token.text not in own_macros | _PORTABLE | _VERSIONS:
             yield Finding("compilers", f"a condition on {token.text} tells compilers apart", token.line)
 
 
@@ -146,7 +146,7 @@ def _own_macros(source: Source) -> frozenset[str]:
     An include guard around the whole code is no condition, since code without it would be nothing.
     """
     seen: set[str] = set()
-    own: set[str] = set()
+    macros: set[str] = set()
     guard = _guard(source)
     depth = 0
     directives = iter(source.directives)
@@ -154,10 +154,10 @@ def _own_macros(source: Source) -> frozenset[str]:
         line = next(directives) if token.kind == "directive" else (token,)
         name = line[0].text if line and token.kind == "directive" else ""
         if name == "define" and len(line) > 1 and not depth - bool(guard) and line[1].text not in seen:
-            own.add(line[1].text)
+            macros.add(line[1].text)
         depth += (name in ("if", "ifdef", "ifndef")) - (name == "endif")
         seen |= {item.text for item in line if item.kind == "word" and item.text != guard}
-    return frozenset(own)
+    return frozenset(macros)
 
 
 def _guard(source: Source) -> str:

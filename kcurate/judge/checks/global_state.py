@@ -39,10 +39,10 @@ class Variable:
 
 def static_variables(plain: tuple[Token, ...]) -> tuple[Variable, ...]:
     """Variables at namespace scope, and those declared `__device__` or `static` anywhere."""
-    found: dict[tuple[str, int], Variable] = {}
+    variables: dict[tuple[str, int], Variable] = {}
     for variable in (*_marked(plain), *_at_namespace_scope(plain)):
-        found.setdefault((variable.name, variable.line), variable)
-    return tuple(sorted(found.values(), key=lambda variable: variable.line))
+        variables.setdefault((variable.name, variable.line), variable)
+    return tuple(sorted(variables.values(), key=lambda variable: variable.line))
 
 
 def _marked(plain: tuple[Token, ...]) -> Iterator[Variable]:
@@ -135,9 +135,9 @@ def _declaration(plain: tuple[Token, ...], start: int) -> tuple[list[Variable], 
     if len(names) < 2 or names[-1].text in _TRIGGERS | _CONSTANT:
         return [], at + 1
     constant = _is_constant(head)
-    found = [Variable(names[-1].text, constant, names[-1].line)]
-    found += [Variable(token.text, constant, token.line) for token in _more_names(plain, at)]
-    return found, _end(plain, at)
+    variables = [Variable(names[-1].text, constant, names[-1].line)]
+    variables += [Variable(token.text, constant, token.line) for token in _more_names(plain, at)]
+    return variables, _end(plain, at)
 
 
 def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:

@@ -19,8 +19,7 @@ from kcurate.judge.checks.lexer import Token, matching_bracket, tokenize
 from kcurate.problem.ops import BoundPointer, BoundScalar, CopyOp, FillOp, LaunchOp, Op, Program
 from kcurate.records import For, Param, Step, Swap, WhileNonzero
 
-# For each kernel and parameter: whether the kernel may read the pointed-to buffer, and whether it may write
-# it.
+# For each kernel and parameter: whether the kernel may read, and may write, the pointed-to buffer.
 Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
 
 
@@ -62,19 +61,19 @@ def _target(op: Op | None) -> tuple[str, int, int] | None:
 
 def repeated_steps(plan: Iterable[Step]) -> list[str]:
     """Steps equal to the step before them, and loops whose steps do not use the counter, in words."""
-    found: list[str] = []
+    repeated: list[str] = []
     before: Step | None = None
     for step in plan:
         if step == before and not isinstance(step, Swap | For | WhileNonzero):
-            found.append(f"repeats a step: {codec.to_data(step)}")
+            repeated.append(f"repeats a step: {codec.to_data(step)}")
         if isinstance(step, For):
             text = str(codec.to_data(step.do))
             if step.for_ not in text and not any(isinstance(inner, Swap) for inner in step.do):
-                found.append(f"loops over {step.for_!r}, which its steps do not use")
+                repeated.append(f"loops over {step.for_!r}, which its steps do not use")
         if isinstance(step, For | WhileNonzero):
-            found += repeated_steps(step.do)
+            repeated += repeated_steps(step.do)
         before = step
-    return found
+    return repeated
 
 
 def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None:
@@ -99,30 +98,30 @@ def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
     """For every kernel and parameter, (may read, may write)."""
     plain = tuple(token for token in tokenize(code) if token.kind != "directive")
     bodies = _bodies(plain)
-    found = {}
+    uses = {}
     for kernel, params in kernel_signatures(code.encode()).items():
         body = bodies.get(kernel.rpartition("::")[2], ())
         places: dict[str, list[int]] = {}
         for at, token in enumerate(body):
             places.setdefault(token.text, []).append(at)
-        found[kernel] = tuple(_use(param, body, places.get(param.name, [])) for param in params)
-    return found
+        uses[kernel] = tuple(_use(param, body, places.get(param.name, [])) for param in params)
+    return uses
 
 
 def _bodies(plain: tuple[Token, ...]) -> dict[str, tuple[Token, ...]]:
     """The body of each function at namespace scope; of overloads the first."""
-    found: dict[str, tuple[Token, ...]] = {}
+    bodies: dict[str, tuple[Token, ...]] = {}
     at = 0
     while at < len(plain):
         if plain[at].text == "(" and at:
             close = matching_bracket(plain, at, "(", ")")
             if close + 1 < len(plain) and plain[close + 1].text == "{":
                 end = matching_bracket(plain, close + 1, "{", "}")
-                found.setdefault(plain[at - 1].text, plain[close + 2 : end])
+                bodies.setdefault(plain[at - 1].text, plain[close + 2 : end])
                 close = end
             at = close
         at += 1
-    return found
+    return bodies
 
 
 def _use(param: Param, body: tuple[Token, ...], places: Sequence[int]) -> tuple[bool, bool]:

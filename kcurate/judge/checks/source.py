@@ -22,28 +22,28 @@ _CALLS = word_lists.BUILT_IN_CALLS | word_lists.HOST_FUNCTIONS
 
 def calls(source: Source) -> Iterator[Finding]:
     """Sleeps, clocks, traps, the device heap, printf, host functions."""
-    own = OwnNames(source, word_lists.HOST_FUNCTIONS | word_lists.ORDINARY_NAMES)
+    own_names = OwnNames(source, word_lists.HOST_FUNCTIONS | word_lists.ORDINARY_NAMES)
     for at, token in enumerate(source.plain):
-        if _refused_word(source.plain, at) and not _excused(own, at):
+        if _refused_word(source.plain, at) and not _excused(own_names, at):
             yield Finding("calls", token.text, token.line)
     for line in source.directives:
         for at, token in enumerate(line):
             named = line[0].text == "define" and token.text in word_lists.HOST_FUNCTIONS
-            if _refused_word(line, at) and not (named and (at == 1 or own.in_macro(line, at))):
+            if _refused_word(line, at) and not (named and (at == 1 or own_names.in_macro(line, at))):
                 yield Finding("calls", token.text, token.line)
 
 
-def _excused(own: OwnNames, at: int) -> bool:
+def _excused(own_names: OwnNames, at: int) -> bool:
     """Whether a refused word is a name that the side declares, or a label."""
-    plain = own.source.plain
+    plain = own_names.source.plain
     word, before = plain[at].text, plain[at - 1].text if at else ""
     following = plain[at + 1].text if at + 1 < len(plain) else ""
-    if word not in own.words:
+    if word not in own_names.words:
         return False
     if before == "goto" or (following == ":" and before in (";", "{", "}")):
         return True
     called = word in word_lists.ORDINARY_NAMES and (following == "(" or before == "&")
-    return not called and own.owns(at)
+    return not called and own_names.owns(at)
 
 
 def _refused_word(stream: tuple[Token, ...], at: int) -> bool:

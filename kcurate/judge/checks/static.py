@@ -129,27 +129,28 @@ def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Findin
     if side.language == "triton":
         return _check_triton(side)
     source = Source(side.code)
-    found: list[Finding] = list(spelling.size(source))
-    if found:
-        return tuple(found)
+    findings: list[Finding] = list(spelling.size(source))
+    if findings:
+        return tuple(findings)
     for name in checks:
         more = SOURCE_CHECKS[name](source) if name in SOURCE_CHECKS else PLAN_CHECKS[name](source, side)
-        found += itertools.islice(more, MAX_FINDINGS)
-    return tuple(dict.fromkeys(found))
+        findings += itertools.islice(more, MAX_FINDINGS)
+    return tuple(dict.fromkeys(findings))
 
 
 def _check_triton(side: Side) -> tuple[Finding, ...]:
     """What is not allowed in a module in Triton, and in its plan."""
-    found = [
-        Finding("triton", one.what, one.line) for one in itertools.islice(refusals(side.code), MAX_FINDINGS)
+    findings = [
+        Finding("triton", refusal.what, refusal.line)
+        for refusal in itertools.islice(refusals(side.code), MAX_FINDINGS)
     ]
-    found += literal_plan(Source(""), side)
+    findings += literal_plan(Source(""), side)
     if side.nondeterministic and "atomic_" not in side.code:
         names = ", ".join(side.nondeterministic)
-        found.append(
+        findings.append(
             Finding("nondeterminism", f"{names}: declared nondeterministic, but the code has no atomics")
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(findings))
 
 
 def check_binary(
@@ -165,20 +166,20 @@ def check_binary(
         raise InputError(f"unknown check {unknown[0]!r}", hint=f"one of {', '.join(BINARY_CHECKS)}")
     if compiled.backend != "cuda":
         return ()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if "state" in checks:
         plain = Source(side.code).plain if side.language == "cuda" else ()
         constants = {v.name for v in static_variables(plain) if v.constant}
-        found += binary.state(compiled, frozenset(constants | _written_by_plan(side)))
+        findings += binary.state(compiled, frozenset(constants | _written_by_plan(side)))
     if "sections" in checks:
-        found += binary.sections(compiled)
+        findings += binary.sections(compiled)
     if "frames" in checks:
-        found += binary.frames(compiled)
+        findings += binary.frames(compiled)
     if "runtime_calls" in checks:
-        found += binary.runtime_calls(compiled)
+        findings += binary.runtime_calls(compiled)
     if "instructions" in checks:
-        found += binary.instructions(compiled)
-    return tuple(dict.fromkeys(found))
+        findings += binary.instructions(compiled)
+    return tuple(dict.fromkeys(findings))
 
 
 def hints(side: Side) -> tuple[Finding, ...]:

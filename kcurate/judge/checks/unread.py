@@ -9,13 +9,23 @@ what the kernel never reads are the same launch (the check `redone`). Not covere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kcurate.backends.base import Compiled, EntryPoint, Unread
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
-from kcurate.problem.ops import BoundPointer, BoundScalar, CopyOp, FillOp, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.ops import (
+    BoundPointer,
+    BoundScalar,
+    CopyOp,
+    FillOp,
+    LaunchOp,
+    Op,
+    Program,
+    WhileOp,
+    flat,
+)
 
 # A buffer of at least this share of the outputs' bytes takes time to write.
 LARGE_SHARE = 1 / 16
@@ -56,7 +66,7 @@ def _wasteful(program: Program, known: Mapping[str, Unread | None], given_bytes:
 
 def launches(program: Program) -> Iterator[LaunchOp]:
     """The launches of a side, those inside its loops once."""
-    return (op for op in _flat(program.ops) if isinstance(op, LaunchOp))
+    return (op for op in flat(program.ops) if isinstance(op, LaunchOp))
 
 
 def _unread_bytes(op: LaunchOp, unread: Unread) -> int:
@@ -79,7 +89,7 @@ def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> I
     written: set[str] = set()
     updated: set[str] = set()
     read: set[str] = set()
-    for op in _flat(program.ops):
+    for op in flat(program.ops):
         if isinstance(op, LaunchOp):
             unread = _of(op, known)
             for at, arg in enumerate(op.args):
@@ -100,13 +110,6 @@ def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> I
         large = one.size_bytes >= LARGE_SHARE * out
         if one.extra and name in written - read and (large or name in updated):
             yield Finding("sham", f"nothing reads the buffer {name!r}, which the side adds")
-
-
-def _flat(ops: Iterable[Op]) -> Iterator[Op]:
-    for op in ops:
-        yield op
-        if isinstance(op, WhileOp):
-            yield from _flat(op.body)
 
 
 def _named(record: object) -> set[str]:

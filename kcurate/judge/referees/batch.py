@@ -51,11 +51,11 @@ def open_referees(
     if ray is not None:
         from kcurate.judge.referees.ray_cluster import cluster
 
-        found = cluster(ray)
+        nodes = cluster(ray)
         if config.backend == "auto":
-            config = replace(config, backend="cuda" if found.gpus else "emulator")
+            config = replace(config, backend="cuda" if nodes.gpus else "emulator")
         return Referees(
-            config, jobs=jobs or max(1, found.places(config.backend)), limit_s=limit_s, hire=found.hire
+            config, jobs=jobs or max(1, nodes.places(config.backend)), limit_s=limit_s, hire=nodes.hire
         )
     jobs = jobs or default_jobs(config.backend, len(gpus))
     return Referees(config, gpus=gpus, jobs=jobs, limit_s=limit_s)
@@ -85,8 +85,8 @@ def judge_many(
     if jobs <= 1:
         yield from _in_this_process(waiting, replace(config, gpu=gpus[0]))
         return
-    with contextlib.closing(Referees(config, gpus=gpus, jobs=jobs)) as own:
-        yield from _by(own, waiting)
+    with contextlib.closing(Referees(config, gpus=gpus, jobs=jobs)) as own_referees:
+        yield from _by(own_referees, waiting)
 
 
 def _by(

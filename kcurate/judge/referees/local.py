@@ -314,12 +314,12 @@ class Referees:
                 if self._closed:
                     return None
                 self._more.wait()
-            own, others = self._recent[number], {key for keys in self._recent for key in keys}
-            job = min(self._waiting, key=lambda job: (job.reference not in own, job.reference in others))
+            recent, others = self._recent[number], {key for keys in self._recent for key in keys}
+            job = min(self._waiting, key=lambda job: (job.reference not in recent, job.reference in others))
             self._waiting.remove(job)
-            if job.reference in own:
-                own.remove(job.reference)
-            own.append(job.reference)
+            if job.reference in recent:
+                recent.remove(job.reference)
+            recent.append(job.reference)
             return job
 
     def _open(self, number: int, config: JudgeConfig) -> Referee:

@@ -42,8 +42,8 @@ def cluster(address: str) -> Cluster:
     """
     ray = connected(address)
     resources: Any = ray.cluster_resources
-    found = resources()
-    return Cluster(int(found.get("GPU", 0)), int(found.get("CPU", 0)))
+    totals = resources()
+    return Cluster(int(totals.get("GPU", 0)), int(totals.get("CPU", 0)))
 
 
 class _Actor:
@@ -82,9 +82,9 @@ class _RayReferee:
 
     def environment(self) -> Environment:
         """See `Referee`."""
-        found = self._ask(self._actor.environment.remote(), time_limits.START_RAY_REFEREE_S)
-        assert isinstance(found, Environment)
-        return found
+        answer = self._ask(self._actor.environment.remote(), time_limits.START_RAY_REFEREE_S)
+        assert isinstance(answer, Environment)
+        return answer
 
     def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
         """See `Referee`."""

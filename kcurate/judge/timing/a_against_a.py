@@ -50,8 +50,10 @@ def with_strays(judge: OpensPairTimers, measured: Calibration) -> Calibration:
     strays = []
     for seed, duration_us in enumerate(DURATIONS_US):
         with judge.pair_timer(fma_pair_lasting(duration_us), seed) as timer:
-            found = [timer.measure(1000 * seed + repeat).estimate for repeat in range(REPEATS)]
-        strays.append(max((abs(one.ratio - 1.0) for one in found if one is not None), default=0.0))
+            estimates = [timer.measure(1000 * seed + repeat).estimate for repeat in range(REPEATS)]
+        strays.append(
+            max((abs(estimate.ratio - 1.0) for estimate in estimates if estimate is not None), default=0.0)
+        )
     return replace(measured, strays=tuple(strays))
 
 

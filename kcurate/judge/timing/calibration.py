@@ -56,16 +56,16 @@ class Calibration:
 
 def measure(pool: RunWorkerPool, lock: GpuLock) -> Calibration:
     """Readings of several processes, since an event pair's overhead varies from process to process."""
-    found = []
+    readings = []
     for _ in range(PROCESSES):
         proxy = pool.fresh("slow")
         try:
             with lock.exclusive():
                 pool.load_helpers(proxy)
-                found.append(proxy.call(Calibrate()).body)
+                readings.append(proxy.call(Calibrate()).body)
         finally:
             proxy.worker.kill()
-    return from_readings(found)
+    return from_readings(readings)
 
 
 def from_readings(read: Sequence[ClockAnswer]) -> Calibration:
@@ -89,10 +89,10 @@ def load(environment: Environment) -> Calibration | None:
     """The cached calibration; None if there is no valid one."""
     try:
         data: dict[str, Any] = json.loads(cache_path(environment).read_bytes())
-        found = codec.from_data(Calibration, data)
+        calibration = codec.from_data(Calibration, data)
     except (OSError, ValueError, RecordError):
         return None
-    return found if found.strays and all(map(math.isfinite, found.strays)) else None
+    return calibration if calibration.strays and all(map(math.isfinite, calibration.strays)) else None
 
 
 def save(environment: Environment, calibration: Calibration) -> None:

@@ -116,7 +116,7 @@ class SideSampler:
         self._proxy, self._job, self._side = proxy, job, proxy.side
         self._expected = job.expected[proxy.side]
         expected = dict(zip(job.slots, self._expected, strict=True))
-        close = {slot: tuple(one.close for one in found) for slot, found in expected.items()}
+        close = {slot: tuple(entry.close for entry in entries) for slot, entries in expected.items()}
         self._peeked = job.peeked[proxy.side]
         parts = zip(job.slots, self._peeked, strict=True)
         request = Time(
@@ -125,7 +125,7 @@ class SideSampler:
             by_fingerprint=job.by_fingerprint[proxy.side],
             close=close,
             read_back=job.read_back[proxy.side],
-            places={slot: tuple(one.place for one in found) for slot, found in parts},
+            places={slot: tuple(entry.place for entry in entries) for slot, entries in parts},
         )
         answer = proxy.call(request).body
         self.graph = answer.graph
@@ -154,8 +154,8 @@ class SideSampler:
         if sample.integrity:
             raise self._mismatch(f"{sample.integrity[0]} during timing")
         same = sample.sum == self._job.sums[self._side][sample.slot]
-        for one, found in zip(self._expected[sample.slot], sample.close, strict=True):
-            same = same and found.within(one.norm)
+        for known, answer in zip(self._expected[sample.slot], sample.close, strict=True):
+            same = same and answer.within(known.norm)
         peeked = self._peeked[sample.slot]
         if peeked:
             same = same and np.array_equal(blobs[str(index)], peeked[sample.place].data)

@@ -73,10 +73,12 @@ def read_answer(request: type[requests.Request[A]], body: Mapping[str, Any]) -> 
     return answer
 
 
-def pack_compiled(made: Compiled) -> tuple[requests.Description, dict[str, Blob]]:
+def pack_compiled(compiled: Compiled) -> tuple[requests.Description, dict[str, Blob]]:
     """A binary as its description and the array `binary`."""
-    described = {one.name: getattr(made, one.name) for one in dataclasses.fields(requests.Description)}
-    return requests.Description(**described), {"binary": np.frombuffer(made.binary, np.uint8)}
+    described = {
+        member.name: getattr(compiled, member.name) for member in dataclasses.fields(requests.Description)
+    }
+    return requests.Description(**described), {"binary": np.frombuffer(compiled.binary, np.uint8)}
 
 
 def unpack_compiled(described: requests.Description, blobs: Mapping[str, Blob]) -> Compiled:
@@ -87,5 +89,7 @@ def unpack_compiled(described: requests.Description, blobs: Mapping[str, Blob]) 
     """
     if "binary" not in blobs:
         raise RecordError("a binary without its bytes")
-    parts = {one.name: getattr(described, one.name) for one in dataclasses.fields(requests.Description)}
+    parts = {
+        member.name: getattr(described, member.name) for member in dataclasses.fields(requests.Description)
+    }
     return Compiled(**parts, binary=blobs["binary"].tobytes())

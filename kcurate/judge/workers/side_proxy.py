@@ -88,10 +88,10 @@ class SideProxy:
 
     def wait_for_prefetched(self) -> None:
         """Wait for requested inputs. A failure is ignored here: it recurs when they are requested again."""
-        for one in self.requested:
+        for request in self.requested:
             try:
                 self.wait_for_inputs()
-                self.prefetched.add(one)
+                self.prefetched.add(request)
             except (Ruling, BackendError):
                 if not self.worker.alive:
                     break

@@ -29,7 +29,7 @@ from kcurate.mint.naive import C_TYPES, FIRST, indented
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.schedules.choice import Schedule, cacheable, outer_axes
 from kcurate.mint.schedules.fusing import Group
-from kcurate.mint.schedules.writer import Needs, Writer, kind_of
+from kcurate.mint.schedules.writer import Needs, Writer
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Arg, Expr, Launch
 
@@ -82,18 +82,10 @@ class Body:
     def epilogue(self, root: Writer, place: str) -> list[str]:
         """Lines from the root's value at a place (a name) to the store."""
         value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
-        lines, writer, above = root.take(), root, self.group.root
+        lines = root.take()
         position = root.position(place, self.operator.out)
-        for number, node in enumerate(self.group.epilogue, 1):
-            kept = root.needs.fresh(above.name)
-            lines.append(root.equals.format(kind=kind_of(above), name=kept, value=value))
-            writer = root.inner(node, place, position)
-            writer.values = {above.name: kept}
-            last = number == len(self.group.epilogue)
-            value = writer.expression(writer.operator.result) if last else writer.result()
-            lines += writer.take()
-            above = node
-        return [*lines, self.store_line(place, writer.stored(value))]
+        behind, stored = root.through(self.group.epilogue, place, position, value)
+        return [*lines, *behind, self.store_line(place, stored)]
 
     def store_line(self, place: str, value: str) -> str:
         """The line that writes an element."""

@@ -102,23 +102,15 @@ class _Kernel:
     def epilogue(self, root: TritonWriter, place: str, *, blocks: bool) -> list[str]:
         """Lines from the root's value at `place` to the store; `blocks`: the value is a block of lanes."""
         value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
-        lines, writer, above = root.take(), root, self.group.root
+        lines = root.take()
         if not blocks:
             root.mask, root.lanes = "", frozenset()
         else:
             root.lanes |= {place}
         position = root.position(place, self.operator.out)
-        for number, node in enumerate(self.group.epilogue, 1):
-            kept = root.needs.fresh(above.name)
-            lines.append(f"{kept} = {value}")
-            writer = root.inner(node, place, position)
-            writer.values = {above.name: kept}
-            last = number == len(self.group.epilogue)
-            value = writer.expression(writer.operator.result) if last else writer.result()
-            lines += writer.take()
-            above = node
+        behind, stored = root.through(self.group.epilogue, place, position, value)
         guard = f", mask={root.mask}" if blocks else ""
-        return [*lines, f"tl.store({self.out} + {place}, {writer.stored(value)}{guard})"]
+        return [*lines, *behind, f"tl.store({self.out} + {place}, {stored}{guard})"]
 
     def _scheduled(self) -> tuple[str, list[str], tuple[Expr, ...]]:
         if self.operator.to:

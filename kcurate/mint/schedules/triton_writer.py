@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcurate.mint.axes import elsewhere
 from kcurate.mint.graph import REST, Node
 from kcurate.mint.naive import indented
+from kcurate.mint.scalar_text import tightness
 from kcurate.mint.schedules.writer import Needs, Position, Writer
 from kcurate.records import Expr
 
@@ -26,6 +27,8 @@ _SYMBOLS: Mapping[type[ast.AST], str] = {
     ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+# How tightly operators bind in Python.
+_LEVELS = {"Compare": 1, "BitOr": 2, "BitAnd": 3, "Add": 6, "Sub": 6, "UnaryOp": 8}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -88,7 +91,7 @@ class TritonWriter(Writer):
     def _text(self, node: ast.expr, mask: str, outer: int = 0) -> tuple[str, bool]:
         """The text, and whether it is an integer; `outer`: how tightly the operator around it binds."""
         text, integer = self._plain(node, mask)
-        return f"({text})" if _tightness(node) < outer else text, integer
+        return f"({text})" if tightness(node, _LEVELS) < outer else text, integer
 
     def _plain(self, node: ast.expr, mask: str) -> tuple[str, bool]:
         match node:
@@ -105,7 +108,7 @@ class TritonWriter(Writer):
                 text, integer = self._text(operand, mask, 8)
                 return f"-{text}", integer
             case ast.BinOp(left=left, op=op, right=right):
-                tight = _tightness(node)
+                tight = tightness(node, _LEVELS)
                 (a, whole), (b, also) = self._text(left, mask, tight), self._text(right, mask, tight + 1)
                 integer = whole and also
                 divides = isinstance(op, ast.Div | ast.FloorDiv)
@@ -192,25 +195,6 @@ def called(text: str) -> str:
     """A text that a method can be called of."""
     closed = re.fullmatch(r"[\w.]+|[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)", text)
     return text if closed else f"({text})"
-
-
-def _tightness(node: ast.expr) -> int:
-    """How tightly the outermost operator of an expression binds in Python."""
-    match node:
-        case ast.Compare():
-            return 1
-        case ast.BinOp(op=ast.BitOr()):
-            return 2
-        case ast.BinOp(op=ast.BitAnd()):
-            return 3
-        case ast.BinOp(op=ast.Add() | ast.Sub()):
-            return 6
-        case ast.BinOp():
-            return 7
-        case ast.UnaryOp():
-            return 8
-        case _:
-            return 9
 
 
 def _is_rest(node: ast.expr) -> bool:

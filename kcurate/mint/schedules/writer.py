@@ -291,6 +291,21 @@ class Writer:
         """A writer of a node that this one reads, in the same kernel."""
         return type(self)(self.graph, node, self.inlined, self.needs, linear=linear, position=position)
 
+    def through(
+        self, nodes: Sequence[Node], place: str, position: Position, value: str
+    ) -> tuple[list[str], str]:
+        """Lines from this node's value at a place through the nodes behind it, and what is stored."""
+        lines, writer, above = list[str](), self, self.node
+        for number, node in enumerate(nodes, 1):
+            name = self.needs.fresh(above.name)
+            lines.append(self.equals.format(kind=kind_of(above), name=name, value=value))
+            writer = self.inner(node, place, position)
+            writer.values = {above.name: name}
+            value = writer.expression(writer.operator.result) if number == len(nodes) else writer.result()
+            lines += writer.take()
+            above = node
+        return lines, writer.stored(value)
+
     def _element(self, name: str, subscripts: Sequence[str]) -> str:
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
         return self._read(self.operands[name], self.place(axes, elsewhere(axes, subscripts)))

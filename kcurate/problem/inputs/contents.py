@@ -108,9 +108,9 @@ def check_fit(buffer: Buffer, sizes: Mapping[str, int]) -> None:
         cols = number("cols", rows)
         if rows < 1 or not 0 <= entries <= rows * cols:
             raise ProblemError(f"{entries} entries do not fit {rows} rows of {cols} columns")
-        made = rows + 1 if how.kind == "csr_offsets" else entries
-        if made != count:
-            raise ProblemError(f"init {how.kind} gives {made} elements, the shape has {count}")
+        elements = rows + 1 if how.kind == "csr_offsets" else entries
+        if elements != count:
+            raise ProblemError(f"init {how.kind} gives {elements} elements, the shape has {count}")
 
 
 def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: Mapping[str, int]) -> None:
@@ -169,14 +169,14 @@ def _generated(
     draw = Draw(
         rng, shape, buffer.dtype, how.params, sizes, seed, variation, density, rounded_down, buffer.promises
     )
-    made = GENERATORS[how.kind](draw)
+    values = GENERATORS[how.kind](draw)
     if variation == EXTREMES and how.kind not in generators.OF_ROWS:
-        made = _shaped(buffer, sizes, made)
-        plant_extremes(made, buffer.dtype, _ends(draw, how.kind), buffer.promises, draw.stream("extremes"))
-    count = made.count if isinstance(made, Recipe) else made.size
+        values = _shaped(buffer, sizes, values)
+        plant_extremes(values, buffer.dtype, _ends(draw, how.kind), buffer.promises, draw.stream("extremes"))
+    count = values.count if isinstance(values, Recipe) else values.size
     if count != draw.count:
         raise ProblemError(f"init {how.kind} gives {count} elements, the shape has {draw.count}", where=name)
-    return made
+    return values
 
 
 def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
@@ -190,9 +190,9 @@ def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
     return (draw.real("low", 0.0) if kind == "uniform" and zero_is_drawn else None), None
 
 
-def _share_values(buffers: Mapping[str, Buffer], made: dict[str, Array | Recipe], seed: int) -> None:
+def _share_values(buffers: Mapping[str, Buffer], contents: dict[str, Array | Recipe], seed: int) -> None:
     """Give some elements of a buffer values of others of its type that are in its range, so that they tie."""
-    arrays = {name: values.reshape(-1) for name, values in made.items() if isinstance(values, np.ndarray)}
+    arrays = {name: values.reshape(-1) for name, values in contents.items() if isinstance(values, np.ndarray)}
     drawn = {name: values.copy() for name, values in arrays.items()}
     for name, values in arrays.items():
         if not takes_literals(buffers[name]) or not values.size:
@@ -205,8 +205,8 @@ def _share_values(buffers: Mapping[str, Buffer], made: dict[str, Array | Recipe]
         values[places] = rng.choice(shared, places.size) if shared.size else shared
 
 
-def _shaped(buffer: Buffer, sizes: Mapping[str, int], made: Array | Recipe) -> Array:
-    values = array_of(made).reshape(outputs.shape(buffer, sizes))
+def _shaped(buffer: Buffer, sizes: Mapping[str, int], content: Array | Recipe) -> Array:
+    values = array_of(content).reshape(outputs.shape(buffer, sizes))
     return np.ascontiguousarray(values.astype(numpy_dtype(buffer.dtype), copy=False))
 
 
@@ -217,9 +217,9 @@ def generate(
 
     `side` None: only the problem's own buffers. The same seed gives the same values for either side.
     """
-    made, spoiled = recipes(problem, side, sizes, seed, variation)
+    contents, spoiled = recipes(problem, side, sizes, seed, variation)
     buffers = _buffers(problem, side)
-    values = {name: _shaped(buffers[name], sizes, one) for name, one in made.items()}
+    values = {name: _shaped(buffers[name], sizes, content) for name, content in contents.items()}
     for name, array in values.items():
         values[name] = spoiled.apply(name, array, buffers[name].dtype)
     return values
@@ -236,22 +236,22 @@ def recipes(
     kind, _, change = variation.partition("/")
     kind, _, literals = kind.partition(":")
     terms = most_terms(problem, sizes)
-    found: dict[str, Array | Recipe] = {}
+    contents: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(problem, buffer, kind)
-            made = _generated(
-                name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS
+            own_kind = kind if not kind.startswith(OF_INTEGERS) else _of_integers(problem, buffer, kind)
+            content = _generated(
+                name, buffer, sizes, seed, own_kind, _density(buffer, sizes, terms), terms <= KEPT_TERMS
             )
-            keep = isinstance(made, Recipe) and made.on_device and not literals and kind != EXTREMES
-            found[name] = made if keep else _shaped(buffer, sizes, made)
+            keep = isinstance(content, Recipe) and content.on_device and not literals and kind != EXTREMES
+            contents[name] = content if keep else _shaped(buffer, sizes, content)
             if literals and takes_literals(buffer):
                 rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"literals")])
-                plant_literals(np.asarray(found[name]), buffer.dtype, literals, rng)
+                plant_literals(np.asarray(contents[name]), buffer.dtype, literals, rng)
     if kind == EXTREMES:  # not with a side's own buffers: both sides get the same inputs
-        _share_values(buffers, {name: found[name] for name in problem.buffers if name in found}, seed)
-    counts = {name: outputs.elements(buffers[name], sizes) for name in found}
-    return found, Spoiled.of(change, counts, seed)
+        _share_values(buffers, {name: contents[name] for name in problem.buffers if name in contents}, seed)
+    counts = {name: outputs.elements(buffers[name], sizes) for name in contents}
+    return contents, Spoiled.of(change, counts, seed)
 
 
 def _buffers(problem: Problem, side: Side | None) -> dict[str, Buffer]:
@@ -293,9 +293,9 @@ def integer_variations(problem: Problem) -> tuple[str, ...]:
 
 def _of_integers(problem: Problem, buffer: Buffer, variation: str) -> str:
     """The variation that a buffer has in one of integers."""
-    own = variation.removeprefix(OF_INTEGERS)
+    plain = variation.removeprefix(OF_INTEGERS)
     drawn = not is_float(buffer.dtype) or _counts(problem)
-    return own if drawn and own in _variations(buffer) else "nominal"
+    return plain if drawn and plain in _variations(buffer) else "nominal"
 
 
 def _counts(problem: Problem) -> bool:

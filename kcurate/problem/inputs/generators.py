@@ -427,7 +427,8 @@ def _uneven(draw: Draw, low: float, high: float) -> Recipe:
     not; float32 mantissas that bfloat16 rounds down."""
     places, rng = np.arange(PERIOD), draw.rng
     levels = [
-        np.mean([rng.random(one, np.float32)[places % one] for one in DIVISORS], axis=0) for _ in PIECES
+        np.mean([rng.random(divisor, np.float32)[places % divisor] for divisor in DIVISORS], axis=0)
+        for _ in PIECES
     ]
     table = np.concatenate([*levels, rng.random(RUN)]).astype(np.float32)
     top = float(np.nextafter(np.float32(high), np.float32(low)))
@@ -440,11 +441,11 @@ def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array
     Rounding random inputs to tf32 changes a dot product of K positive terms by only about 3e-4 / sqrt(K),
     which no tolerance can tell from honest fp32 at large K; for these inputs it is 3e-4 at any K.
     """
-    own = values.astype(numpy_dtype(dtype))
+    typed = values.astype(numpy_dtype(dtype))
     if dtype not in HARD_BITS:
-        return own
+        return typed
     dropped, pattern = HARD_BITS[dtype]
-    bits = own.view(f"u{own.itemsize}")
-    hard = (bits >> dropped << dropped | bits.dtype.type(pattern)).view(own.dtype)
+    bits = typed.view(f"u{typed.itemsize}")
+    hard = (bits >> dropped << dropped | bits.dtype.type(pattern)).view(typed.dtype)
     reals = hard.astype(np.float64)
-    return np.where((own != 0) & (reals >= low) & (reals < high), hard, own)
+    return np.where((typed != 0) & (reals >= low) & (reals < high), hard, typed)

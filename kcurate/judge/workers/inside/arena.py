@@ -33,8 +33,8 @@ class OwnMemory:
     def add(self, memory: Memory) -> None:
         """From now on `memory` must hold what it holds."""
         salt = secrets.randbits(SALT_BITS)
-        found = self._arrays.sum_of(lambda word: self._add(memory, salt, word))
-        self._held[memory.address] = (memory, salt, found)
+        total = self._arrays.sum_of(lambda word: self._add(memory, salt, word))
+        self._held[memory.address] = (memory, salt, total)
 
     def drop(self, memory: Memory) -> None:
         """Forget memory that will be freed."""
@@ -47,7 +47,7 @@ class OwnMemory:
             for memory, salt, _ in self._held.values():
                 self._add(memory, salt, word)
 
-        expected = sum(found for _, _, found in self._held.values())
+        expected = sum(total for _, _, total in self._held.values())
         return self._arrays.sum_of(add) != expected % (1 << 64)
 
     def _add(self, memory: Memory, salt: int, word: int) -> None:

@@ -119,8 +119,8 @@ def _libraries() -> list[Path]:
     # Of a user's own packages (`pip install --user`), or on PYTHONPATH.
     prefixes += [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
     if (numpy := sys.modules.get("numpy")) is not None:
-        found = Path(str(numpy.__file__)).parent
-        prefixes += [found, found.with_name("numpy.libs")]
+        numpy_folder = Path(str(numpy.__file__)).parent
+        prefixes += [numpy_folder, numpy_folder.with_name("numpy.libs")]
     if "triton" in sys.modules:
         from kcurate.backends.triton.installed import folder as triton_folder
 

@@ -173,9 +173,9 @@ def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswe
     if request.language == "ptx":
         from kcurate.backends.cuda.ptxas import assemble
 
-        made = assemble(request.code, examine=request.examine)
+        compiled = assemble(request.code, examine=request.examine)
     else:
-        made = compiler.compile(
+        compiled = compiler.compile(
             request.code,
             request.entry_points,
             request.symbols,
@@ -183,7 +183,7 @@ def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswe
             examine=request.examine,
             **({"turns": True} if request.turns else {}),
         )
-    if isinstance(made, CompileFailure):
-        return Reply(CompileAnswer(failure=made))
-    described, blobs = pack_compiled(made)
+    if isinstance(compiled, CompileFailure):
+        return Reply(CompileAnswer(failure=compiled))
+    described, blobs = pack_compiled(compiled)
     return Reply(CompileAnswer(described), blobs)

@@ -31,8 +31,7 @@ from kcurate.judge.workers.inside.input_sets import (
 from kcurate.judge.workers.timing_requests import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import WhileOp
 
-# A plan of more operations is queued as a graph and keeps its places: to record its graph anew would take
-# longer than a sample.
+# A plan of more operations is queued as a graph, which would take longer to record anew than a sample.
 MOVED_OPERATIONS = 64
 
 
@@ -91,7 +90,7 @@ class DeviceSampler:
         self._by_fingerprint, self._read_back = tuple(by_fingerprint), frozenset(read_back)
         self._local_bytes = local_bytes
         self._events = (timer.event(), timer.event())
-        self._found = timer.device.allocate(WORD_BYTES + max(one.watched_bytes for one in sets))
+        self._found = timer.device.allocate(WORD_BYTES + max(input_set.watched_bytes for input_set in sets))
         self._works: dict[int, Work] = {}
 
     def describe(self) -> TimeAnswer:

@@ -93,7 +93,7 @@ class _Inputs:
     @property
     def arrays(self) -> dict[str, Array]:
         """The values, which were made on the host."""
-        return {name: one for name, one in self.made.items() if not isinstance(one, Recipe)}
+        return {name: content for name, content in self.made.items() if not isinstance(content, Recipe)}
 
 
 class SideServer:
@@ -189,21 +189,21 @@ class SideServer:
     def _run_others(self, asked: Run, prepared: DeviceProgram, salt: int) -> None:
         """Run on an earlier trial's inputs, if one had the same sizes, and on the slot's own with a few
         elements changed, so that what is kept is of no use, however a side recognises inputs."""
-        own, rng = self._inputs[asked.slot], np.random.default_rng(salt)
+        inputs, rng = self._inputs[asked.slot], np.random.default_rng(salt)
         same = (other for slot, other in self._inputs.items() if slot != asked.slot)
-        others = [other.arrays for other in same if other.program.sizes == own.program.sizes][:1]
+        others = [other.arrays for other in same if other.program.sizes == inputs.program.sizes][:1]
         few = {
             name: exchange_few(values, rng)
-            for name, values in own.arrays.items()
-            if contents.exchangeable(own.program.buffers[name].record)
+            for name, values in inputs.arrays.items()
+            if contents.exchangeable(inputs.program.buffers[name].record)
         }
         start: Start = "noise"
-        for arrays in (*others, *([{**own.arrays, **few}] if few else [])):
+        for arrays in (*others, *([{**inputs.arrays, **few}] if few else [])):
             prepared.set_values(arrays)
             prepared.reset(salt, start)
             prepared.run()
             start = "kept"
-        prepared.set_values(own.arrays)
+        prepared.set_values(inputs.arrays)
 
     def _places(self, asked: Run) -> Generator[DeviceProgram]:
         """The slot's program again and again, each time at another place; closes the last one."""
@@ -242,10 +242,12 @@ class SideServer:
             device.follow(module, places)
             prepared.run()
             reached = dict(zip(slots, device.reached(module), strict=True))
-            outputs = {name: flat(one) for name, one in prepared.outputs().items()} if asked.outputs else {}
+            outputs = (
+                {name: flat(array) for name, array in prepared.outputs().items()} if asked.outputs else {}
+            )
         finally:
             prepared.close()
-        digest = hashlib.sha256(b"".join(hashlib.sha256(one.data).digest() for one in outputs.values()))
+        digest = hashlib.sha256(b"".join(hashlib.sha256(array.data).digest() for array in outputs.values()))
         answer = CountsAnswer(device.counts(module), reached, digest.hexdigest())
         return Reply(answer, {} if asked.sample else outputs)
 
