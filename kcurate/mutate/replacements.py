@@ -17,8 +17,8 @@ the four generators try among others
     _value_replacements        result = scaled * w[i]     ->  result = scaled
     _read_replacements         hops = node - i            ->  hops = i - i, and the loop is skipped
 
-Counts do not reveal stalls on dependent loads, bank conflicts or local-memory traffic. Not covered: calls and
-their arguments (`kcurate.mutate.ablations`).
+Counts do not reveal stalls on dependent loads, bank conflicts or local-memory traffic. Not covered: arguments
+in place of calls (`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _on_chip(scope: Scope, index: Node) -> bool:
 
 
 def _reads(tree: Tree, node: Node) -> Iterator[Node]:
-    """The first read of each variable in the value of a declaration or assignment, or in a call's argument."""
+    """The first read of each variable in the value of a declaration or assignment, also inside calls."""
     target = node.named_children[-1] if node.named_children else None
     value = target.child_by_field_name("value" if node.type == "declaration" else "right") if target else None
     names: set[bytes] = set()

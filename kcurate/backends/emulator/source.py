@@ -3,8 +3,8 @@
 The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
 checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
 memory; asm statements become C++; loops over volatile values let others run; casts of numbers to integers
-saturate, shifts clamp; pragmas are removed. Line numbers stay the same. The headers in `include/` do the rest. Not covered: which code may be judged at
-all (`kcurate.judge.checks.static`).
+saturate, shifts clamp; pragmas are removed. Line numbers stay the same. The headers in `include/` do the
+rest. Not covered: which code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations

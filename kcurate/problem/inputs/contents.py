@@ -193,8 +193,8 @@ def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
 def _share_values(buffers: Mapping[str, Buffer], made: dict[str, Array | Recipe], seed: int) -> None:
     """Give some elements of a buffer values of others of its type that are in its range, so that they tie.
 
-    Some get what another buffer holds at the same place, or, of integers, what adds up with it to all that the range
-    has: all bits of a full one, so that a carry goes through.
+    Some get what another buffer holds at the same place, or integers that add up with it to the ends of the
+    range: to all bits of a full one, through which a carry goes.
     """
     arrays = {name: values.reshape(-1) for name, values in made.items() if isinstance(values, np.ndarray)}
     drawn = {name: values.copy() for name, values in arrays.items()}
