@@ -17,8 +17,8 @@ the four generators try among others
     _value_replacements        result = scaled * w[i]     ->  result = scaled
     _read_replacements         hops = node - i            ->  hops = i - i, and the loop is skipped
 
-Counts do not reveal stalls on dependent loads, bank conflicts or local-memory traffic. Not covered: calls and
-their arguments (`kcurate.mutate.ablations`).
+Counts do not reveal stalls on dependent loads, bank conflicts or local-memory traffic. Not covered: arguments
+in place of calls (`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -193,12 +193,12 @@ def _on_chip(scope: Scope, index: Node) -> bool:
 
 
 def _reads(tree: Tree, node: Node) -> Iterator[Node]:
-    """The first read of each variable in the value of a declaration or assignment, outside calls."""
+    """The first read of each variable in the value of a declaration or assignment, also inside calls."""
     target = node.named_children[-1] if node.named_children else None
     value = target.child_by_field_name("value" if node.type == "declaration" else "right") if target else None
     names: set[bytes] = set()
     for use in tree.nodes("identifier", within=value) if value is not None else ():
-        if use.parent.type in ("argument_list", "update_expression", "pointer_expression", "call_expression"):
+        if use.parent.type in ("update_expression", "pointer_expression", "call_expression"):
             continue
         if tree.text(use) not in names:
             names.add(tree.text(use))

@@ -109,6 +109,23 @@ def test_an_endless_kernel_ends() -> None:
     assert fault.reason == "timeout"
 
 
+@pytest.mark.parametrize(
+    "wait",
+    ["while (a[0] == 0) {}", "int v; do v = a[0]; while (!v);", "for (;;) if (a[0]) break;",
+     "#define DONE (a[0] != 0)\nwhile (true) if (DONE) break;"],
+)  # fmt: skip
+def test_a_thread_may_wait_for_a_volatile_value_that_another_stores(wait: str) -> None:
+    code = f"""extern "C" __global__ void f(volatile int *a) {{
+        if (threadIdx.x % 32 == 7) a[0] = 5;
+        if (threadIdx.x % 32 != 7) {{
+            {wait}
+            a[1 + threadIdx.x] = a[0];
+        }}
+    }}"""
+    (made,) = run(code, np.zeros(65, np.int32), block=64)
+    assert (made[1:].reshape(2, 32)[:, [0, 6, 8, 31]] == 5).all()
+
+
 def test_threads_that_spin_let_others_run() -> None:
     lock = """extern "C" __global__ void f(int *lock, int *sum) {
         bool done = false;

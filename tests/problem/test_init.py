@@ -702,6 +702,18 @@ def test_inputs_of_one_type_share_values_in_extremes() -> None:
     table = replace(one, init=Init("constant", {"value": 0.5}))
     beside = generate(problem, Side("", (), buffers={"table": table}), {}, 5, "extremes")
     assert all(np.array_equal(beside[name], made[name]) for name in made), "both sides get the same"
+    assert (made["a"] == made["b"]).sum() > 200, "at one place"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [("uint32", 0, 1 << 32), ("int32", -9, 1000), ("uint64", 3, 99)]
+)
+def test_extremes_hold_integers_that_add_up_to_the_ends_of_the_range(dtype: str, low: int, high: int) -> None:
+    buffer = Buffer(dtype, (500, 8), Init("integers", {"low": low, "high": high}))
+    problem = Problem(Sizes(({},), {}), {"a": buffer, "b": buffer, "y": replace(buffer, role="out")}, {})
+    a, b = (generate(problem, None, {}, 5, "extremes")[name].astype(object) for name in "ab")
+    assert low == a.min() == b.min() and high - 1 == a.max() == b.max()
+    assert ((a + b) == low + high - 1).sum() > 100 and (a == b).sum() > 100
 
 
 @pytest.mark.parametrize("entries", [7, 900, 5000])

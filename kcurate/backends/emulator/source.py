@@ -2,9 +2,9 @@
 
 The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
 checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
-memory; asm statements become C++; casts of numbers to integers saturate, shifts clamp; pragmas are removed.
-Line numbers stay the same. The headers in `include/` do the rest. Not covered: which code may be judged at
-all (`kcurate.judge.checks.static`).
+memory; asm statements become C++; loops over volatile values let others run; casts of numbers to integers
+saturate, shifts clamp; pragmas are removed. Line numbers stay the same. The headers in `include/` do the
+rest. Not covered: which code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ _SIGN = re.compile(
     r"|(?P<ends>[;?])|(?P<listed>\w\s*<(?![<=]))|(?<!-)>(?!=)",
     re.MULTILINE,
 )
+# Loops that may wait for another thread, where anything is volatile: else the compiler may read it once.
+_WAITING = re.compile(r"\bwhile\s*\((?!\s*[\w:<>*&\s]*[\w>*&]\s*\b\w+\s*=(?!=))|\bfor\s*\(\s*;(?=\s*;)")
 _TYPE_NAME = re.compile(r"\b(?:typename|class|using|typedef\b[^;{}]*)\s+([A-Za-z_]\w*)\s*(?:[,>=;])")
 _BEFORE_CASTS = frozenset({"return", "else", "case", ""})
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
@@ -91,6 +93,8 @@ def prepare(code: str) -> str:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
     text = _DIRECTIVE.sub(_directive, evaluation_order.from_the_left(code))
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
+    if re.search(r"\bvolatile\b", text):
+        text = _WAITING.sub(lambda loop: f"{loop[0]}::kcu_waits(){', ' if loop[0][0] == 'w' else ''}", text)
     names = frozenset(_TYPE_NAME.findall(text))
     text = _CAST.sub(lambda match: _saturated(match, names), text)
     text = shifting(text)

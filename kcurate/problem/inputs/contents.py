@@ -34,7 +34,7 @@ from kcurate.problem.inputs.draws import (
     Parameter,
     array_of,
 )
-from kcurate.problem.inputs.planted import plant_extremes, plant_literals
+from kcurate.problem.inputs.planted import WHOLE, plant_extremes, plant_literals
 from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.inputs.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
@@ -191,7 +191,11 @@ def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
 
 
 def _share_values(buffers: Mapping[str, Buffer], contents: dict[str, Array | Recipe], seed: int) -> None:
-    """Give some elements of a buffer values of others of its type that are in its range, so that they tie."""
+    """Give some elements of a buffer values of others of its type that are in its range, so that they tie.
+
+    Some get what another buffer holds at the same place, or integers that add up with it to the ends of the
+    range: to all bits of a full one, through which a carry goes.
+    """
     arrays = {name: values.reshape(-1) for name, values in contents.items() if isinstance(values, np.ndarray)}
     drawn = {name: values.copy() for name, values in arrays.items()}
     for name, values in arrays.items():
@@ -203,6 +207,15 @@ def _share_values(buffers: Mapping[str, Buffer], contents: dict[str, Array | Rec
         rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
         places = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
         values[places] = rng.choice(shared, places.size) if shared.size else shared
+        least, most = values.min(), values.max()
+        for other in others:
+            if other.size == values.size:
+                places = rng.integers(0, values.size, max(1, values.size // 16))
+                near = other[places]
+                if buffers[name].dtype in WHOLE:
+                    near = np.where(rng.random(places.size) < 0.5, near, least - near + most)
+                inside = (near >= least) & (near <= most)
+                values[places[inside]] = near[inside]
 
 
 def _shaped(buffer: Buffer, sizes: Mapping[str, int], content: Array | Recipe) -> Array:

@@ -166,6 +166,13 @@ KCU_WHOLE inline void kcu_spin(const volatile void *place = nullptr)
     if (__builtin_expect(--kcu_patience == 0, 0)) kcu_yield();
 }
 
+// In the condition of a loop that may wait for what another thread stores.
+KCU_WHOLE inline bool kcu_waits()
+{
+    if (__builtin_expect(--kcu_patience == 0, 0)) kcu_yield();
+    return true;
+}
+
 // A fence that other blocks notice.
 KCU_WHOLE inline void kcu_fence()
 {
