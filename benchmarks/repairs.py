@@ -29,10 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from harmless_changes import in_turns
-
+from benchmarks.harmless_changes import in_turns
 from kcurate import prompts
 from kcurate.backends.base import CompileFailure
 from kcurate.core import resources, store
