@@ -10,20 +10,20 @@ from kcurate.core.runs import Run
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
 from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome
 from kcurate.draft.trying.completed_files import RECORD_NAME
+from kcurate.draft.trying.draft_choice import SINGLE_SIZE, Settled
 
-# The outcome of a problem admitted at one size: of the recorded launches (then `SECOND`, how to get another),
-# or of constants in the code (`FIXED`: there is no other).
-SINGLE_SIZE = "single_size"
+# Of a problem admitted at one size: that of recorded launches, or of constants in the code.
 SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
 FIXED = "constants of the code: kcurate build refuses its pairs, since another size is another kernel"
 
 
-def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str, *, recorded: bool) -> None:
+def add_kernel(run: Run, record: Path, name: str, settled: Settled) -> None:
     """Add and note a kernel, passed if deopt can use its problem: the suite's, or an admitted one.
 
-    `record`: its `kernel.json`. `recorded`: its sizes are those of launches that a program made.
+    `record`: its `kernel.json`.
     """
-    advice = f"; {SECOND if recorded else FIXED}" if outcome == SINGLE_SIZE else ""
+    outcome, line = settled.outcome, settled.line
+    advice = f"; {SECOND if settled.recorded else FIXED}" if outcome == SINGLE_SIZE else ""
     run.note(f"{name}: {line}{advice}")
     form = record.with_name(FORM_NAME)
     passed = outcome == "known" or store.exists(record.with_name(RECORD_NAME))

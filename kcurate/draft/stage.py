@@ -89,9 +89,7 @@ def draft(
                 if settled.why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(name)
                 seen.append(name)
-                run_results.add_kernel(
-                    record, path, name, settled.outcome, settled.line, recorded=settled.recorded
-                )
+                run_results.add_kernel(record, path, name, settled)
             pairs = shared_problem.complete_pairs(workspace, seen, judge, note=record.note)
             counts["pairs"].update(run_results.add_pairs(record, pairs))
         if asked is not None:

@@ -16,8 +16,9 @@ from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
 from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.run_results import FIXED as FIXED_SIZE
-from kcurate.draft.run_results import SECOND, SINGLE_SIZE, add_kernel
+from kcurate.draft.run_results import SECOND, add_kernel
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
+from kcurate.draft.trying.draft_choice import SINGLE_SIZE, Settled
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
 from kcurate.records import Capture, Kernel, KnownProblem, Summary
@@ -118,7 +119,7 @@ def test_a_second_run_is_advised_only_for_recorded_sizes(tmp_path: Path) -> None
     with recorded("problem draft", tmp_path, note=lines.append) as run:
         for of_launches in (True, False):
             name, line = str(of_launches), "admitted at its one size (recorded)"
-            add_kernel(run, tmp_path / "kernel.json", name, SINGLE_SIZE, line, recorded=of_launches)
+            add_kernel(run, tmp_path / "kernel.json", name, Settled(SINGLE_SIZE, "", line, of_launches))
     assert [line.partition(")")[2] for line in lines] == [f"; {SECOND}", f"; {FIXED_SIZE}"]
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kcurate.core import own_files, store
-from kcurate.draft import run_results
 from kcurate.draft.captured.expression_choice import Trust
 from kcurate.draft.file import toml_reader, toml_writer
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
@@ -30,6 +29,9 @@ BEYOND = "past the end of an allocation"
 # Takes a draft's text and the kernel's code, and has texts with open places filled in tried.
 Complete = Callable[[str, str, Try], None]
 
+# The outcome of a problem admitted at one size: of the recorded launches, or of constants in the code.
+SINGLE_SIZE = "single_size"
+
 
 class Settled(NamedTuple):
     """A kernel's outcome, its reason if any, and a message; `recorded`: sizes are of recorded launches.
@@ -46,7 +48,7 @@ class Settled(NamedTuple):
     @property
     def admitted(self) -> bool:
         """Whether the problem may be used."""
-        return self.outcome in ("admitted", run_results.SINGLE_SIZE)
+        return self.outcome in ("admitted", SINGLE_SIZE)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Settling:
         if result.admitted:
             store.write_json(self.record.parent / RECORD_NAME, result.draft.known)
             if result.draft.known.problem.single_size:
-                return Settled(run_results.SINGLE_SIZE, "", "admitted at its one size")
+                return Settled(SINGLE_SIZE, "", "admitted at its one size")
             untested = f"; {result.untested}" if result.untested else ""
             return Settled("admitted", "", f"admitted at sizes {result.sizes}{untested}")
         outcome = str(result.verdict.outcome)
