@@ -26,7 +26,7 @@ from kcurate.extract.naming import safe_part
 from kcurate.own import launches
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem, launchless, not_compiled
-from kcurate.own.settings import PairConfig
+from kcurate.own.settings import PairConfig, flag_words
 from kcurate.problem import c_types as types
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary, ValueArg
 from kcurate.verdicts import items
@@ -58,8 +58,10 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
     launches.check_form(config.slow_launch, "--slow-launch")
     launches.check_form(config.fast_launch, "--fast-launch")
     with recorded("pair", config.workspace, note=note) as record:
-        names = config.slow, config.fast
-        slow, fast = find_kernels(names, config.workspace, note=record.note, licence=licence)
+        slow, fast = find_kernels(
+            (config.slow, config.fast), config.workspace, note=record.note, licence=licence,
+            define=config.define, include_dirs=config.include_dirs,
+        )  # fmt: skip
         if slow.half.code == fast.half.code:
             raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
         for own in (slow, fast):
@@ -72,7 +74,7 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         unmatched = _compare_parameters(*wanted, record.note)
         folder, pair = _candidate(config, slow, fast)
         record.begin(config)
-        command = record.command("pair", config.slow, config.fast)
+        command = record.command("pair", config.slow, config.fast, *flag_words(config))
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
         for target, other in zip(wanted, reversed(wanted), strict=True):
             if launchless(target) and not target.known:

@@ -309,11 +309,17 @@ def test_a_header_that_is_not_found_is_the_error(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     lost = '// shifts\n#include <cstdio>\n#include "launch.h"' + SLOW.replace("1.0f", "ONE")
     given = files(tmp_path / "src", lost)
-    what = r'slow\.cu:3: "launch\.h" is not found, so shift does not compile .*only \S+/src is searched'
+    what = r'slow\.cu:3: "launch\.h" is not found, so shift does not compile .*-I DIR \(searched: \S+/src\)'
     with pytest.raises(InputError, match=what):
         run(PairConfig(**given, workspace=tmp_path / "work"))
-    (tmp_path / "src" / "launch.h").write_text("#define ONE 1.0f\n")
-    run(PairConfig(**given, workspace=tmp_path / "work"))
+    with pytest.raises(InputError, match="no such folder"):
+        run(PairConfig(**given, workspace=tmp_path / "work", include_dirs=(tmp_path / "headers",)))
+    run(PairConfig(**given, workspace=tmp_path / "work", include_dirs=(tmp_path / "include",)))
+    assert "ONE 1.0f" in paired(tmp_path).slow.code
+    (tmp_path / "include" / "launch.h").write_text("")
+    defined = PairConfig(**given, workspace=tmp_path / "work", include_dirs=(tmp_path / "include",))
+    run(replace(defined, define=("ONE=1.00f",)))
+    assert "1.00f" in paired(tmp_path).slow.code
 
 
 STAGED = """
