@@ -169,7 +169,7 @@ def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
         hint = f"{hint}; {UTF_16_HINT}"
     if tally.counts.get("kernels", Counter())[KernelOutcome.UNREAD]:
         what = "no CUDA kernel could be extracted"
-        hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
+        hint = "the macros that make its kernels cannot be expanded: write them out (docs/extraction.md)"
     elif tally.reasons:
         what, hint = "no CUDA kernel could be extracted", "; ".join(tally.reasons)
     return InputError(

@@ -81,10 +81,10 @@ def find_kernels(
         compile = find_compiler(None, silent) is not None
     try:
         extract(replace(config, compile=compile, licence=licence, pairs=False), note=note, keep=trees)
-    except InputError:  # none of the files has a kernel
-        for path in data:
-            if _kernels_included(path):
-                raise _no_kernel(path) from None
+    except InputError as error:
+        for path in data if error.what.startswith("no CUDA kernel found") else ():
+            if _kernels_included(path) or _not_there(path, include_dirs):
+                raise _no_kernel(path, include_dirs) from None
         raise
     folder = Workspace(workspace).kernels
     halves = grouped(
@@ -190,14 +190,25 @@ def _read(path: Path, text: str) -> bytes:
 
 def _kernels_included(path: Path) -> list[Path]:
     """The files with kernels that a file includes."""
-    included = re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', _text(path), re.MULTILINE)
-    return [path.parent / file for file in included if "__global__" in _text(path.parent / file)]
+    return [path.parent / file for file in _included(path) if "__global__" in _text(path.parent / file)]
 
 
-def _no_kernel(path: Path) -> InputError:
+def _included(path: Path) -> list[str]:
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', _text(path), re.MULTILINE)
+
+
+def _not_there(path: Path, include_dirs: Sequence[Path]) -> list[str]:
+    """The headers of a user's own that none of the folders has."""
+    folders = (path.parent, *include_dirs)
+    return [file for file in _included(path) if not any((folder / file).is_file() for folder in folders)]
+
+
+def _no_kernel(path: Path, include_dirs: Sequence[Path] = ()) -> InputError:
     hint = "give a file with a __global__ function"
     if files := _kernels_included(path):
         hint = f"it includes {' and '.join(map(str, files))}: name that file"
+    elif lost := _not_there(path, include_dirs):
+        hint = f'"{lost[0]}" is not found, whose macros may make its kernels: name its folder with -I DIR'
     return InputError("no CUDA kernel found", where=str(path), hint=hint)
 
 

@@ -322,6 +322,19 @@ def test_a_header_that_is_not_found_is_the_error(tmp_path: Path) -> None:
     assert "1.00f" in paired(tmp_path).slow.code
 
 
+def test_a_kernel_that_a_header_of_another_folder_annotates(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "mine.h").write_text("#pragma once\n#define MINE __global__ void\n")
+    source = tmp_path / "source.cu"
+    source.write_text('#include "mine.h"' + SLOW.replace("__global__ void", "MINE"))
+    with pytest.raises(InputError, match=r'"mine\.h" is not found, whose macros may .* -I DIR'):
+        find_kernels([str(source)], tmp_path / "work", compile=False)
+    (own,) = find_kernels(
+        [str(source)], tmp_path / "work", compile=False, include_dirs=(tmp_path / "include",)
+    )
+    assert own.half.kernel.name == "shift"
+
+
 STAGED = """
 __global__ void staged(const float *x, float *y, int n) {
   extern __shared__ float s[];
