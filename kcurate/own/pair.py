@@ -249,6 +249,8 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     if alone is not None and (disagree or alone is at_fault):
         say = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
         hint = say if disagree else f"{hint}; {say}"
+    elif at_fault and not (disagree or at_fault.launch or at_fault.own.half.kernel.launch_sites):
+        hint += f", or, since its launch is guessed, give it: {at_fault.option} {launches.FORM}"
     return InputError(f"the sides do not agree: {why}" if disagree else why, where=where, hint=hint)
 
 

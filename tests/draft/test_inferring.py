@@ -145,6 +145,18 @@ def test_a_real_number_that_is_not_known_is_a_marked_guess(argument: str) -> Non
     assert [(remark.place, remark.open) for remark in draft.remarks] == [("scalars.a", False)]
 
 
+def test_guessed_real_numbers_are_apart_and_bounds_in_order() -> None:
+    draft = inferred(
+        one(
+            f"float hi, float lo, float a, float b, int n) {{ {AT} x[i] = a; }}",
+            "",
+            "d, p(), q(), r(), s(), n",
+        )
+    )
+    values = {name: scalar.value for name, scalar in draft.known.problem.scalars.items()}
+    assert values == {"hi": 0.5, "lo": -0.5, "a": 0.75, "b": 0.625}
+
+
 @pytest.mark.parametrize(
     ("argument", "meant"),
     [
