@@ -17,6 +17,7 @@ from kcurate.profiling.technique_counters import Move, moves
 from kcurate.records import (
     SIDES,
     Candidate,
+    Launch,
     OriginKind,
     ProblemOrigin,
     Profile,
@@ -24,11 +25,14 @@ from kcurate.records import (
     SideName,
     SideReport,
     Verdict,
+    steps,
 )
 from kcurate.verdicts import items, standing
 
 # At most this many counters are shown as the reason of a speedup; all of them are further down.
 MOST_COUNTERS = 8
+# So many launches of a side are named in its heading.
+MOST_LAUNCHES = 4
 # The last part of a reading's key, longest first, and the unit as it is spelled.
 UNITS: Mapping[str, str] = {
     "bytes_per_s": "bytes per second",
@@ -137,6 +141,7 @@ def part(entry: Entry) -> dict[str, Any]:
     return {
         "slow": pair.slow.code,
         "fast": pair.fast.code,
+        "launches": [f"{name} side: {_launches(getattr(pair, name))}" for name in SIDES],
         "slow_plan": _launch(pair.slow),
         "fast_plan": _launch(pair.fast),
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
@@ -221,6 +226,19 @@ def _origin(pair: Candidate) -> Iterator[tuple[str, str]]:
         yield name, _text(getattr(origin, name) or "")
     if origin.kind != "natural":
         yield "kernels", _text(list(origin.kernels))
+
+
+def _launches(side: Side) -> str:
+    """What a side launches, as in CUDA or Triton, without the arguments."""
+    shown: list[str] = []
+    for step in steps(side.plan):
+        if isinstance(step, Launch):
+            grid, block = (" x ".join(map(str, extents)) for extents in (step.grid, step.block))
+            template = f"<{', '.join(step.template)}>" if step.template else ""
+            configured = f"<<<{grid}, {block}>>>" if block else f"[{grid}]"
+            shown.append(f"{step.launch}{template}{configured}")
+    further = len(shown) - MOST_LAUNCHES
+    return ", ".join([*shown[:MOST_LAUNCHES], *([f"{further} more"] if further > 0 else [])]) or "no launch"
 
 
 def _launch(side: Side) -> str:
