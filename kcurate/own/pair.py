@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate.core import progress, store
+from kcurate.core import own_files, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
@@ -80,6 +80,9 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             if launchless(target) and not target.known:
                 how = f"nothing launches it, so it is launched as {other.kernel.name}"
                 record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
+            elif not target.launch and (guess := _one_of_several(target)):
+                how = f"nothing launches it, and its code leaves several launches; {guess} is tried"
+                record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
         judging = progress.bar("judge both sides on the emulator")
         with contextlib.closing(AdmittingJudge()) as judge, judging:
             outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
@@ -110,6 +113,13 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         if outcome.pair.license is None:
             record.note(f"{pair.id} has no licence, so kcurate build leaves it out: add --licence SPDX")
         return summary
+
+
+def _one_of_several(target: Wanted) -> str | None:
+    """The launch that its draft has only because nothing launches it, as in its file."""
+    text = own_files.read(target.form).decode() if store.exists(target.form) else ""
+    match = re.search(r"guess: nothing launches it; (<<<.*>>>) is what", text)
+    return match[1] if match else None
 
 
 def _passes_share(pair: Candidate) -> bool:
