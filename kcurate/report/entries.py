@@ -31,8 +31,6 @@ from kcurate.verdicts import items, standing
 
 # At most this many counters are shown as the reason of a speedup; all of them are further down.
 MOST_COUNTERS = 8
-# So many launches of a side are named in its heading.
-MOST_LAUNCHES = 4
 # The last part of a reading's key, longest first, and the unit as it is spelled.
 UNITS: Mapping[str, str] = {
     "bytes_per_s": "bytes per second",
@@ -237,8 +235,7 @@ def _launches(side: Side) -> str:
             template = f"<{', '.join(step.template)}>" if step.template else ""
             configured = f"<<<{grid}, {block}>>>" if block else f"[{grid}]"
             shown.append(f"{step.launch}{template}{configured}")
-    further = len(shown) - MOST_LAUNCHES
-    return ", ".join([*shown[:MOST_LAUNCHES], *([f"{further} more"] if further > 0 else [])]) or "no launch"
+    return ", ".join([*shown[:4], *(["..."] if len(shown) > 4 else [])]) or "no launch"
 
 
 def _launch(side: Side) -> str:

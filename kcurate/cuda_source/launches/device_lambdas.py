@@ -8,7 +8,8 @@ does not tell, `this`, lambdas in templates.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import count
 
 from kcurate.cuda_source.launches.template_heads import type_of
 from kcurate.cuda_source.preprocess.splicing import Text
@@ -22,16 +23,6 @@ _SPACE = re.compile(rb"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"\n]*\"\s*)\Z")
 # Not behind a member access or a scope.
 _USED = re.compile(rb"(?<![\w.:])(?<!->)[A-Za-z_]\w*")
 _BRACE = re.compile(rb"[{}]")
-_AUTO = re.compile(rb"\bauto\b")
-
-
-@dataclass(frozen=True)
-class _Functor:
-    """A lambda's end, what it captures, and the body of the struct that does the same."""
-
-    end: int
-    captured: tuple[bytes, ...]
-    struct: bytes
 
 
 def with_named_lambdas(text: Text) -> Text:
@@ -46,20 +37,24 @@ def with_named_lambdas(text: Text) -> Text:
         functor = _functor(source, bare, match) if match.start() >= at else None
         if functor is None:
             continue
-        name = structs.get(functor.struct, b"Lambda%d" % (len(structs) + 1))
-        made = name + b"{" + b", ".join(functor.captured) + b"}"
-        breaks = source.count(b"\n", match.start(), functor.end)
-        room = functor.end - match.start() - len(made) - breaks
+        end, captured, struct = functor
+        name = structs.get(struct, b"Lambda%d" % (len(structs) + 1))
+        made = name + b"{" + b", ".join(captured) + b"}"
+        breaks = source.count(b"\n", match.start(), end)
+        room = end - match.start() - len(made) - breaks
         if room >= 0 and name not in bare:
-            structs[functor.struct] = name
+            structs[struct] = name
             out += [source[at : match.start()], made, b" " * room, b"\n" * breaks]
-            at = functor.end
+            at = end
     named = (b"struct %b {%b};\n" % (name, struct) for struct, name in structs.items())
     return replace(text, source=b"".join([*out, source[at:], *named]))
 
 
-def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> _Functor | None:
-    """What a lambda is as a struct; None: its captures are not known, or it is in a template."""
+def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> tuple[int, list[bytes], bytes] | None:
+    """A lambda's end, what it captures, and the body of a struct that does the same.
+
+    None: its captures are not known, or it is in a template.
+    """
     function = bare[_function_start(bare, match.start()) : match.start()]
     params_end = closing(bare, match.end())
     between = _BETWEEN.match(bare, params_end) if params_end else None
@@ -83,17 +78,12 @@ def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> _Functor | N
         for name, (type_, stars) in zip(names, types, strict=True)
         if type_
     )
-    params = source[match.end() : params_end]
-    autos = len(_AUTO.findall(params))
-    head = b"template <%b> " % b", ".join(b"class A%d" % number for number in range(autos)) if autos else b""
-    for number in range(autos):
-        params = _AUTO.sub(b"A%d" % number, params, count=1)
-    const = b"" if between[1] else b" const"
-    returned = b" " + between[2].strip() if between[2] else b""
-    call = b" %b__device__ auto operator()%b%b%b %b " % (
-        head, params, const, returned, source[between.end() : end],
-    )  # fmt: skip
-    return _Functor(end, tuple(names), members + call)
+    number = count()
+    params, autos = re.subn(rb"\bauto\b", lambda _: b"A%d" % next(number), source[match.end() : params_end])
+    head = b"template <%b> " % b", ".join(b"class A%d" % at for at in range(autos)) if autos else b""
+    const, returned = b"" if between[1] else b" const", b" " + (between[2] or b"").strip()
+    signature = head + b"__device__ auto operator()" + params + const + returned.rstrip()
+    return end, names, b"%b %b %b " % (members, signature, source[between.end() : end])
 
 
 def _function_start(bare: bytes, at: int) -> int:
