@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from deopt.models import server
 from deopt.models.server import serving
 
 from kcurate.cli.app import build
+from kcurate.problem.expressions import evaluate
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -90,6 +92,13 @@ def test_the_readmes_own_kernels_run_as_written(tmp_path: Path) -> None:
     assert (work / "report.html").is_file()
     pairs = sorted(path.parent.name for path in (work / "pairs").rglob("pair.json"))
     assert pairs == ["row_sums_serial-row_sums", "saxpy_chunks-saxpy", "transpose_naive-transpose_tiled"]
+    for path in (work / "pairs").rglob("pair.json"):
+        problem = json.loads(path.read_text())["problem"]
+        moved = 0
+        for buffer in problem["buffers"].values():
+            elements = math.prod(evaluate(extent, problem["sizes"]["bench"]) for extent in buffer["shape"])
+            moved += elements * 4 * (2 if buffer.get("role") == "inout" else 1)
+        assert moved > 50_000_000, f"{path}: too little to time on a GPU"
     judged = (json.loads(path.read_text()) for path in (work / "runs").glob("validate-*/summary.json"))
     assert [summary["counts"] for summary in judged] == [{"candidates": {"correct": 3}}]
 

@@ -28,8 +28,8 @@ __global__ void transpose_tiled(const float *in, float *out, int width, int heig
 }
 
 int main(int argc, char **argv) {
-  int width = argc > 1 ? atoi(argv[1]) : 1000;
-  int height = argc > 2 ? atoi(argv[2]) : 700;
+  int width = argc > 1 ? atoi(argv[1]) : 4000;
+  int height = argc > 2 ? atoi(argv[2]) : 2800;
   size_t bytes = sizeof(float) * width * height;
   std::vector<float> host(width * height);
   for (int i = 0; i < width * height; i++) host[i] = float(i % 1021);

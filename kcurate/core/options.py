@@ -114,6 +114,18 @@ LicenceOption = Annotated[
         "SPDX",
     ),
 ]
+DefineOption = Annotated[
+    tuple[str, ...],
+    Option(
+        "Define a macro; may be repeated.",
+        "-D --define",
+        "NAME[=VALUE]",
+        check="kcurate.extract.flags:check_defines",
+    ),
+]
+IncludeDirsOption = Annotated[
+    tuple[Path, ...], Option("A folder of headers; may be repeated.", "-I --include-dir", "DIR")
+]
 PriceOption = Annotated[
     str | None,
     Option(

@@ -9,6 +9,8 @@ from typing import Annotated
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import (
     Argument,
+    DefineOption,
+    IncludeDirsOption,
     JobsOption,
     LicenceOption,
     Option,
@@ -45,18 +47,8 @@ class ExtractConfig:
         tuple[str, ...], Option("Only matching files; may be repeated.", "--include --path", "GLOB")
     ] = ()
     exclude: Annotated[tuple[str, ...], Option("No matching files; may be repeated.", metavar="GLOB")] = ()
-    define: Annotated[
-        tuple[str, ...],
-        Option(
-            "Define a macro; may be repeated.",
-            "-D --define",
-            "NAME[=VALUE]",
-            check="kcurate.extract.flags:check_defines",
-        ),
-    ] = ()
-    include_dirs: Annotated[
-        tuple[Path, ...], Option("A folder of headers; may be repeated.", "-I --include-dir", "DIR")
-    ] = ()
+    define: DefineOption = ()
+    include_dirs: IncludeDirsOption = ()
     compile_commands: Annotated[
         Path | None,
         Option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -268,7 +268,8 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     files.definitions = dict(reversed([each for each, _ in values.most_common()]))
     files.launches = tuple(launch for path in sorted(scanned) for launch in scanned[path].launches)
     sources = [path for path in sorted(scanned) if scanned[path].outcome is None and not _contains(path)]
-    with_kernels = _with_kernels(sources, scanned, reader)
+    macros = _outside_macros(sources, scanned, reader, finder)
+    with_kernels = _with_kernels(sources, scanned, reader, macros)
     every = [*sources, *_context(files, with_kernels)] if with_kernels else []
     graph = include_graph(reader, every, lambda path: finder.of(path).include)
     roots = roots_of(graph)
@@ -341,9 +342,26 @@ def _describe_units(
         )
 
 
-def _with_kernels(wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader) -> list[str]:
-    """The files that may define kernels: those with the mark, or with a macro that expands to it."""
-    macros = {macro for path in wanted for macro in scanned[path].macros}
+def _outside_macros(
+    wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader, finder: FlagFinder
+) -> frozenset[bytes]:
+    """The macros that expand to `__global__` in headers that were not asked for but are included."""
+    asking = [
+        path for path in wanted if not scanned[path].kernel and readers.suffix_of(path) in CUDA_SUFFIXES
+    ]
+    graph = include_graph(reader, asking, lambda path: finder.of(path).include)
+    data = (reader.read(path) or b"" for path in graph.keys() - scanned.keys())
+    return frozenset().union(*(global_macros(bare_file(each)).all for each in data if KERNEL_MARK in each))
+
+
+def _with_kernels(
+    wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader, macros: Set[bytes]
+) -> list[str]:
+    """The files that may define kernels: those with the mark, or with a macro that expands to it.
+
+    `macros` are those that no scanned file defines.
+    """
+    macros = macros | {macro for path in wanted for macro in scanned[path].macros}
     if not macros:
         return [path for path in wanted if scanned[path].kernel]
     named = re.compile(rb"\b(?:" + b"|".join(sorted(macros)) + rb")\b")

@@ -28,6 +28,7 @@ from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import UTF_16_HINT, KernelOutcome, Tally, part_report
 from kcurate.extract.rights import Stated, with_rights
 from kcurate.extract.settings import ExtractConfig
+from kcurate.extract.shards import SUFFIXES
 from kcurate.extract.sources import TreeFiles, bundles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
 from kcurate.extract.units import read_unit, unit_task
@@ -165,11 +166,13 @@ def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
     counts = tally.counts.get("files", Counter())
     listed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
+    if rows := [str(path) for path in config.paths if path.name.endswith(SUFFIXES)]:
+        hint = f"if its rows are files: kcurate extract --from {rows[0]}"
     if counts[FileOutcome.UTF_16]:
         hint = f"{hint}; {UTF_16_HINT}"
     if tally.counts.get("kernels", Counter())[KernelOutcome.UNREAD]:
         what = "no CUDA kernel could be extracted"
-        hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
+        hint = "the macros that make its kernels cannot be expanded: write them out (docs/extraction.md)"
     elif tally.reasons:
         what, hint = "no CUDA kernel could be extracted", "; ".join(tally.reasons)
     return InputError(

@@ -63,6 +63,8 @@ def find_kernels(
     note: Note = silent,
     compile: bool | None = None,
     licence: str | None = None,
+    define: tuple[str, ...] = (),
+    include_dirs: tuple[Path, ...] = (),
 ) -> list[Own]:
     """Extract the files into the workspace; the kernel that each text names. Options are those of `extract`.
 
@@ -72,16 +74,17 @@ def find_kernels(
     """
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
-    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
+    root = _root(data, include_dirs)
+    config = ExtractConfig(tuple(data), workspace, define=define, include_dirs=include_dirs, root=root)
     trees: list[TreeKernels] = []
     if compile is None:  # the emulator compiles both sides anyway, so no word where NVRTC is not installed
         compile = find_compiler(None, silent) is not None
     try:
-        extract(replace(config, compile=compile, licence=licence), note=note, keep=trees)
-    except InputError:  # none of the files has a kernel
-        for path in data:
-            if _kernels_included(path):
-                raise _no_kernel(path) from None
+        extract(replace(config, compile=compile, licence=licence, pairs=False), note=note, keep=trees)
+    except InputError as error:
+        for path in data if error.what.startswith("no CUDA kernel found") else ():
+            if _kernels_included(path) or _not_there(path, include_dirs):
+                raise _no_kernel(path, include_dirs) from None
         raise
     folder = Workspace(workspace).kernels
     halves = grouped(
@@ -118,7 +121,9 @@ def missing_include(own: Own, error: InputError) -> InputError | None:
     include = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]{re.escape(name)}[">])', own.text, re.MULTILINE)
     line = f":{own.text.count(chr(10), 0, include.start()) + 1}" if include else ""
     shown = include[1] if include else f'"{name}"'
-    hint = f"only {own.path.parent} is searched: put it there, and include it by its name there"
+    folders = (flag[2:] for flag in own.half.kernel.flags if flag.startswith("-I"))
+    searched = ", ".join((str(own.path.parent), *folders))
+    hint = f"name the folder that it is looked for in with -I DIR (searched: {searched})"
     return InputError(f"{shown} is not found, so {error.what}", where=f"{own.path}{line}", hint=hint)
 
 
@@ -150,12 +155,12 @@ def _line_in_file(at: int, extracted: Sequence[str], whole: Sequence[str]) -> in
     return None
 
 
-def _root(paths: Iterable[Path]) -> Path | None:
-    """The folder that the files share, if their own folders would be trees of one name; else None."""
+def _root(paths: Iterable[Path], include_dirs: Sequence[Path]) -> Path | None:
+    """The tree of the files and their headers; None: each has its own, since no name is there twice."""
     folders = {path.parent for path in paths}
-    if len({folder.name for folder in folders}) == len(folders):
+    if not include_dirs and len({folder.name for folder in folders}) == len(folders):
         return None
-    return Path(os.path.commonpath(folders))
+    return Path(os.path.commonpath([*folders, *(folder.resolve() for folder in include_dirs)]))
 
 
 def _split(text: str) -> tuple[Path, str]:
@@ -185,14 +190,25 @@ def _read(path: Path, text: str) -> bytes:
 
 def _kernels_included(path: Path) -> list[Path]:
     """The files with kernels that a file includes."""
-    included = re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', _text(path), re.MULTILINE)
-    return [path.parent / file for file in included if "__global__" in _text(path.parent / file)]
+    return [path.parent / file for file in _included(path) if "__global__" in _text(path.parent / file)]
 
 
-def _no_kernel(path: Path) -> InputError:
+def _included(path: Path) -> list[str]:
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', _text(path), re.MULTILINE)
+
+
+def _not_there(path: Path, include_dirs: Sequence[Path]) -> list[str]:
+    """The headers of a user's own that none of the folders has."""
+    folders = (path.parent, *include_dirs)
+    return [file for file in _included(path) if not any((folder / file).is_file() for folder in folders)]
+
+
+def _no_kernel(path: Path, include_dirs: Sequence[Path] = ()) -> InputError:
     hint = "give a file with a __global__ function"
     if files := _kernels_included(path):
         hint = f"it includes {' and '.join(map(str, files))}: name that file"
+    elif lost := _not_there(path, include_dirs):
+        hint = f'"{lost[0]}" is not found, whose macros may make its kernels: name its folder with -I DIR'
     return InputError("no CUDA kernel found", where=str(path), hint=hint)
 
 

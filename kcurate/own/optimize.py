@@ -20,7 +20,7 @@ from kcurate.models.naming import parse_model
 from kcurate.own import launches, patch
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem
-from kcurate.own.settings import OptimizeConfig
+from kcurate.own.settings import OptimizeConfig, flag_words
 from kcurate.records import Attempt, AttemptOutcome, Speedup, Summary
 
 
@@ -58,12 +58,15 @@ def run(
     parse_model(config.model)
     launches.check_form(config.launch, "--launch")
     with recorded("optimize", config.workspace, note=note) as record:
-        (kernel,) = find_kernels((config.kernel,), config.workspace, note=record.note)
+        (kernel,) = find_kernels(
+            (config.kernel,), config.workspace, note=record.note,
+            define=config.define, include_dirs=config.include_dirs,
+        )  # fmt: skip
         if config.launch is not None and (sites := kernel.half.kernel.launch_sites):
             what = f"{kernel.name} is launched in {sites[0].path}:{sites[0].line}"
             raise OptionError(what, where="--launch", hint="leave it out")
         record.begin(config)
-        command = record.command("optimize", config.kernel, "--model", config.model)
+        command = record.command("optimize", config.kernel, "--model", config.model, *flag_words(config))
         wanted = Wanted(kernel, config.launch, "--launch")
         find_problem((wanted,), config.workspace, ask=ask, command=command, note=record.note)
         asked = DeoptConfig(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate.core import progress, store
+from kcurate.core import own_files, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
@@ -26,7 +26,7 @@ from kcurate.extract.naming import safe_part
 from kcurate.own import launches
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem, launchless, not_compiled
-from kcurate.own.settings import PairConfig
+from kcurate.own.settings import PairConfig, flag_words
 from kcurate.problem import c_types as types
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary, ValueArg
 from kcurate.verdicts import items
@@ -58,8 +58,10 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
     launches.check_form(config.slow_launch, "--slow-launch")
     launches.check_form(config.fast_launch, "--fast-launch")
     with recorded("pair", config.workspace, note=note) as record:
-        names = config.slow, config.fast
-        slow, fast = find_kernels(names, config.workspace, note=record.note, licence=licence)
+        slow, fast = find_kernels(
+            (config.slow, config.fast), config.workspace, note=record.note, licence=licence,
+            define=config.define, include_dirs=config.include_dirs,
+        )  # fmt: skip
         if slow.half.code == fast.half.code:
             raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
         for own in (slow, fast):
@@ -72,11 +74,14 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         unmatched = _compare_parameters(*wanted, record.note)
         folder, pair = _candidate(config, slow, fast)
         record.begin(config)
-        command = record.command("pair", config.slow, config.fast)
+        command = record.command("pair", config.slow, config.fast, *flag_words(config))
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
         for target, other in zip(wanted, reversed(wanted), strict=True):
             if launchless(target) and not target.known:
                 how = f"nothing launches it, so it is launched as {other.kernel.name}"
+                record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
+            elif not target.launch and (guess := _one_of_several(target)):
+                how = f"nothing launches it, and its code leaves several launches; {guess} is tried"
                 record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
         judging = progress.bar("judge both sides on the emulator")
         with contextlib.closing(AdmittingJudge()) as judge, judging:
@@ -108,6 +113,13 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         if outcome.pair.license is None:
             record.note(f"{pair.id} has no licence, so kcurate build leaves it out: add --licence SPDX")
         return summary
+
+
+def _one_of_several(target: Wanted) -> str | None:
+    """The launch that its draft has only because nothing launches it, as in its file."""
+    text = own_files.read(target.form).decode() if store.exists(target.form) else ""
+    match = re.search(r"guess: nothing launches it; (<<<.*>>>) is what", text)
+    return match[1] if match else None
 
 
 def _passes_share(pair: Candidate) -> bool:
@@ -247,6 +259,8 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     if alone is not None and (disagree or alone is at_fault):
         say = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
         hint = say if disagree else f"{hint}; {say}"
+    elif at_fault and not (disagree or at_fault.launch or at_fault.own.half.kernel.launch_sites):
+        hint += f", or, since its launch is guessed, give it: {at_fault.option} {launches.FORM}"
     return InputError(f"the sides do not agree: {why}" if disagree else why, where=where, hint=hint)
 
 

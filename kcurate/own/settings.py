@@ -12,7 +12,9 @@ from kcurate.core.options import (
     TOOL_CALLS,
     TOOL_SECONDS,
     Argument,
+    DefineOption,
     EffortOption,
+    IncludeDirsOption,
     LicenceOption,
     MaxTokensOption,
     MaxUsdOption,
@@ -39,6 +41,8 @@ class PairConfig:
     fast: Annotated[str, Argument("The fast kernel; both may be in one file.", metavar="FAST.cu[:KERNEL]")]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     licence: LicenceOption = None
+    define: DefineOption = ()
+    include_dirs: IncludeDirsOption = ()
     name: Annotated[
         str | None,
         Option(
@@ -69,6 +73,8 @@ class OptimizeConfig:
     ]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     launch: Annotated[str | None, Option(f"How the kernel is launched, {_LAUNCH}", metavar="LAUNCH")] = None
+    define: DefineOption = ()
+    include_dirs: IncludeDirsOption = ()
     rounds: Annotated[
         int, Option("Rounds at most, each from the fastest answer so far.", metavar="R", min=1)
     ] = 3
@@ -83,3 +89,11 @@ class OptimizeConfig:
     tool_seconds: ToolSecondsOption = TOOL_SECONDS
     timeout_s: TimeoutOption = None
     place: Place = EMULATED
+
+
+def flag_words(config: PairConfig | OptimizeConfig) -> tuple[str, ...]:
+    """The compile flags of a command, as words of it."""
+    return (
+        *(word for define in config.define for word in ("-D", define)),
+        *(word for folder in config.include_dirs for word in ("-I", str(folder))),
+    )

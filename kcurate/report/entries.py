@@ -17,6 +17,7 @@ from kcurate.profiling.technique_counters import Move, moves
 from kcurate.records import (
     SIDES,
     Candidate,
+    Launch,
     OriginKind,
     ProblemOrigin,
     Profile,
@@ -24,6 +25,7 @@ from kcurate.records import (
     SideName,
     SideReport,
     Verdict,
+    steps,
 )
 from kcurate.verdicts import items, standing
 
@@ -137,6 +139,7 @@ def part(entry: Entry) -> dict[str, Any]:
     return {
         "slow": pair.slow.code,
         "fast": pair.fast.code,
+        "launches": [f"{name} side: {_launches(getattr(pair, name))}" for name in SIDES],
         "slow_plan": _launch(pair.slow),
         "fast_plan": _launch(pair.fast),
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
@@ -221,6 +224,18 @@ def _origin(pair: Candidate) -> Iterator[tuple[str, str]]:
         yield name, _text(getattr(origin, name) or "")
     if origin.kind != "natural":
         yield "kernels", _text(list(origin.kernels))
+
+
+def _launches(side: Side) -> str:
+    """What a side launches, as in CUDA or Triton, without the arguments."""
+    shown: list[str] = []
+    for step in steps(side.plan):
+        if isinstance(step, Launch):
+            grid, block = (" x ".join(map(str, extents)) for extents in (step.grid, step.block))
+            template = f"<{', '.join(step.template)}>" if step.template else ""
+            configured = f"<<<{grid}, {block}>>>" if block else f"[{grid}]"
+            shown.append(f"{step.launch}{template}{configured}")
+    return ", ".join([*shown[:4], *(["..."] if len(shown) > 4 else [])]) or "no launch"
 
 
 def _launch(side: Side) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from kcurate.backends.cuda import nvrtc
 from kcurate.cuda_source import whole_file
+from tests.cuda_source.test_unit import compiles, only, unit
 
 BODY = "scale(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }\n"
 
@@ -48,7 +49,7 @@ def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> No
     [
         (
             "#define BEGIN(name) __global__ void name(float *x) {\n#define END }\n"
-            "BEGIN(add) *x += 2; END\nBEGIN(mul)\n  *x *= 2;\nEND\n",
+            "BEGIN(add, 1) *x += 2; END\nBEGIN(mul)\n  *x *= 2;\n",
             2,
         ),
         (
@@ -67,6 +68,53 @@ def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> No
 def test_kernels_of_macros_that_are_not_expanded_are_counted(source: str, count: int) -> None:
     report = whole_file(source.encode())
     assert sum((report.unread or {}).values()) == count
+
+
+MACROS = """#define AT(r, c) ((r) * n + (c))
+#define BEGIN(name) __global__ void name(float *x, int n) { int i = threadIdx.x; if (i < n) {
+#define END } }
+#define CLOSED() } }
+#define BOUNDED(threads) __global__ __launch_bounds__(threads) void
+#define NAMED(name) __global__ void name
+#define UNROLL _Pragma("unroll")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "BEGIN(k)\n#pragma unroll\n for (int j = 0; j < 4; j++) { x[AT(0, i)] += j; } // ?\nEND\nint z;",
+            "#pragma unroll\n    for(int j = 0; j < 4; j ++) {\n      x[AT(0, i)] += j;",
+        ),
+        (
+            "__device__ float two(float v) { return 2 * v; }\nBEGIN(k) x[i] = two(x[i]);\nCLOSED()",
+            "two(x[i])",
+        ),
+        ("namespace a {\nBEGIN(k) x[i] = 2; END;\n}", "namespace a {"),
+        (
+            "BOUNDED(128) k(float *x, int n) {\n#ifdef N\n x[0] = N;\n#else\n x[0] = 1;\n#endif\n}",
+            "(128) void k(",
+        ),
+        (
+            "NAMED(k)(float *x, int n);\nNAMED(k)(float *x, int n) { if (n) { x[AT(0, 1)] = n; } }",
+            "x[AT(0, 1)]",
+        ),
+        ("template <class T>\nNAMED(k)(T *x, int n) { x[n] = 1; }\n", "template < class T >"),
+        ('extern "C" NAMED(k)(float *x, int n) { x[n] = 1; }', 'extern "C" __global__'),
+        (
+            "static BOUNDED(64)\nk(float *x, int n) { UNROLL for (int i = 0; i < n; i++) x[i] = 1; }",
+            "UNROLL for",
+        ),
+    ],
+)
+def test_a_kernel_that_a_macro_only_begins_is_written_out(source: str, shown: str) -> None:
+    inside = "a::" * ("namespace" in source)
+    host = f"void run(float *x) {{ {inside}k<<<1, 2>>>(x, 3); }}"
+    kernel = only(report := unit({"main.cu": f"{MACROS}{source}\n{host}"}))
+    assert shown in kernel.code.decode() and compiles(kernel)
+    assert len(kernel.launch_sites) == 1
+    assert not report.unread
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from kcurate.draft.sketch import Draft
 from kcurate.records import Kernel, Launch, Source, Span
 
 
-def inferred(source: str) -> Draft:
-    """The draft of the one kernel of a file that also launches it."""
+def inferred(source: str, beside: str = "") -> Draft:
+    """The draft of the one kernel of a file that also launches it; `beside`: another file of its folder."""
     (found,) = whole_file(source.encode()).kernels
     kernel = Kernel(
         id=found.name,
@@ -25,7 +25,7 @@ def inferred(source: str) -> Draft:
         launch_sites=found.launch_sites,
         features=found.features,
     )
-    return from_code.drafts(kernel, found.code.decode(), [Code(source.encode())])[0]
+    return from_code.drafts(kernel, found.code.decode(), [Code((source + beside).encode())])[0]
 
 
 def launched(draft: Draft) -> Launch:

@@ -145,6 +145,25 @@ def test_a_real_number_that_is_not_known_is_a_marked_guess(argument: str) -> Non
     assert [(remark.place, remark.open) for remark in draft.remarks] == [("scalars.a", False)]
 
 
+def test_a_launch_of_another_file_is_not_that_of_a_kernel_which_its_own_file_launches() -> None:
+    own = f"__global__ void k(float *x, int n) {{ {AT} x[i] = 1; }}\n"
+    own += "void run(float *x, int n) { k<<<(n + 63) / 64, 64>>>(x, n); }\n"
+    other = "int main() { int n = 5000; float *x; cudaMalloc(&x, n * 4); k<<<40, 128>>>(x, n); }\n"
+    assert launched(inferred(own, other)).block == (64,)
+
+
+def test_guessed_real_numbers_are_apart_and_bounds_in_order() -> None:
+    draft = inferred(
+        one(
+            f"float hi, float lo, float a, float b, int n) {{ {AT} x[i] = a; }}",
+            "",
+            "d, p(), q(), r(), s(), n",
+        )
+    )
+    values = {name: scalar.value for name, scalar in draft.known.problem.scalars.items()}
+    assert values == {"hi": 0.5, "lo": -0.5, "a": 0.75, "b": 0.625}
+
+
 @pytest.mark.parametrize(
     ("argument", "meant"),
     [

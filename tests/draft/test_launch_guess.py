@@ -80,6 +80,16 @@ GUESSED = [
     ("__global__ void k(const float *x, float *y, size_t n) {"
      " size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; if (i < n / 4) y[i] = x[i]; }",
      "((n/4) + 255) / 256, 256"),
+    (f"{HEAD} {{ int per = (n + gridDim.x * blockDim.x - 1) / (gridDim.x * blockDim.x);"
+     " int t = blockIdx.x * blockDim.x + threadIdx.x;"
+     " for (int k = 0; k < per; k++) if (t * per + k < n) y[t * per + k] = x[t * per + k]; }",
+     "(n + 255) / 256, 256"),
+    (f"{MATRIX} {{ __shared__ float t[12][36];"
+     " for (int k = threadIdx.y * 32 + threadIdx.x; k < 12 * 36; k += 256)"
+     " t[k / 36][k % 36] = x[blockIdx.y * 8 * cols + blockIdx.x * 32 + k]; __syncthreads();"
+     " int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 8 + threadIdx.y;"
+     " if (c < cols && r < rows) y[r * cols + c] = t[threadIdx.y + 2][threadIdx.x + 2]; }",
+     "dim3((cols + 31) / 32, (rows + 7) / 8), dim3(32, 8)"),
 ]  # fmt: skip
 SEVERAL = [
     # As many blocks as results: nothing says how many.

@@ -88,7 +88,7 @@ def test_the_size_to_time_is_the_hosts_within_the_limit() -> None:
     assert n is not None and nn is not None
     assert size_settings.bench({"n": 12345}, [n]) == {"n": 12345}
     assert size_settings.bench({"n": None}, [n]) == {"n": 1 << 22}
-    assert size_settings.bench({"n": None}, [nn]) == {"n": 2048}
+    assert size_settings.bench({"n": None}, [nn]) == {"n": 4096}
     assert size_settings.bench({"n": 1 << 20}, [nn]) == {"n": 1 << 14}
 
 

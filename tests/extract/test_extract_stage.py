@@ -359,7 +359,7 @@ def test_kernels_of_macros_that_are_not_expanded_are_reported(tmp_path: Path) ->
     tree, workspace, notes = tmp_path / "tree", tmp_path / "work", list[str]()
     tree.mkdir()
     (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) {\n#define END }\n")
-    (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one) *x = 1; END\nMAKE(two) *x = 2; END\n')
+    (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one, 1) *x = 1; END\nMAKE(two, 2) *x = 2; END\n')
     with pytest.raises(InputError, match=r"be extracted .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
         extract(workspace, tree)
     (tree / "plain.cu").write_text("__global__ void three(float *x) { *x = 3; }\n")

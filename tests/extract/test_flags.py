@@ -162,7 +162,7 @@ def test_a_file_with_global_and_no_kernel_says_why(tmp_path: Path) -> None:
         "unknown.cu": "#if INT_MAX > 3\n" + KERNEL + "#endif\n",
         "comment.cu": "// __global__ void k();\n",
         "declared.cu": "__global__ void k(float *o);\n",
-        "macro.cu": "#define MAKE(n) __global__ void n(float *o) {\n#define END }\nMAKE(one) o[0] = 1; END\n",
+        "macro.cu": "#define MAKE(n) __global__ void n(int *) {\n#define END }\nMAKE(one, 1) ; END\n",
         "good.cu": KERNEL,
     }
     notes: list[str] = []

@@ -309,11 +309,30 @@ def test_a_header_that_is_not_found_is_the_error(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     lost = '// shifts\n#include <cstdio>\n#include "launch.h"' + SLOW.replace("1.0f", "ONE")
     given = files(tmp_path / "src", lost)
-    what = r'slow\.cu:3: "launch\.h" is not found, so shift does not compile .*only \S+/src is searched'
+    what = r'slow\.cu:3: "launch\.h" is not found, so shift does not compile .*-I DIR \(searched: \S+/src\)'
     with pytest.raises(InputError, match=what):
         run(PairConfig(**given, workspace=tmp_path / "work"))
-    (tmp_path / "src" / "launch.h").write_text("#define ONE 1.0f\n")
-    run(PairConfig(**given, workspace=tmp_path / "work"))
+    with pytest.raises(InputError, match="no such folder"):
+        run(PairConfig(**given, workspace=tmp_path / "work", include_dirs=(tmp_path / "headers",)))
+    run(PairConfig(**given, workspace=tmp_path / "work", include_dirs=(tmp_path / "include",)))
+    assert "ONE 1.0f" in paired(tmp_path).slow.code
+    (tmp_path / "include" / "launch.h").write_text("")
+    defined = PairConfig(**given, workspace=tmp_path / "work", include_dirs=(tmp_path / "include",))
+    run(replace(defined, define=("ONE=1.00f",)))
+    assert "1.00f" in paired(tmp_path).slow.code
+
+
+def test_a_kernel_that_a_header_of_another_folder_annotates(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "mine.h").write_text("#pragma once\n#define MINE __global__ void\n")
+    source = tmp_path / "source.cu"
+    source.write_text('#include "mine.h"' + SLOW.replace("__global__ void", "MINE"))
+    with pytest.raises(InputError, match=r'"mine\.h" is not found, whose macros may .* -I DIR'):
+        find_kernels([str(source)], tmp_path / "work", compile=False)
+    (own,) = find_kernels(
+        [str(source)], tmp_path / "work", compile=False, include_dirs=(tmp_path / "include",)
+    )
+    assert own.half.kernel.name == "shift"
 
 
 STAGED = """

@@ -195,6 +195,10 @@ def test_origin_says_where_the_sides_come_from_and_what_was_guessed_once() -> No
     )
     assert {name for name, value in part(entry(own, []))["origin"].items() if value} == {"sides"}
     assert part(entry(own, []))["inferred"].startswith("Guessed from the code: sizes, inputs")
+    assert part(entry(own, []))["launches"] == [
+        "slow side: scale<<<ceil_div(n, 4096), 128>>>",
+        "fast side: scale<<<ceil_div(n, 128), 128>>>",
+    ]
     assert line(entry(own, []))["files"] == own.description and not line(entry(pair("demo/a"), []))["files"]
     made = part(entry(pair("other/a"), []))["origin"]
     assert made["sides"] == "slow side by rewrite rule: unroll" and made["suite"] == "demo"

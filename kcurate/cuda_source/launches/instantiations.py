@@ -3,8 +3,8 @@
 Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with arguments.
 Names that are local to the host function are replaced: constants and aliases by their values, parameters of a
 host template, of its class or of a generic lambda by what they are used with. Arguments left to deduction are
-taken from the types of what the launch or call passes. Not covered: arguments of computed type, lambdas as
-arguments of a kernel.
+taken from the types of what the launch or call passes; a device lambda is a functor by then
+(`device_lambdas`). Not covered: arguments of computed type.
 """
 
 from __future__ import annotations
@@ -235,10 +235,12 @@ class Instantiations:
         head = self._head(function)
         at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
         deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text, self.types)
-        for param in wanted[len(template_args) :]:
-            value = deduced_args.get(param.name, b"")
+        left = wanted[len(template_args) :]
+        last = max((at for at, param in enumerate(left, 1) if param.name in deduced_args), default=0)
+        for param in left[:last]:  # behind these, defaults apply, or nothing tells
+            value = deduced_args.get(param.name) or param.default
             if not value:
-                break  # the default applies, or nothing tells
+                break
             template_args += (value,)
         return template_args
 

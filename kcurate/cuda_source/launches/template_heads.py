@@ -148,6 +148,7 @@ def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[
         return holder[1], 1
     for mention in reversed(list(re.finditer(rb"\b" + word + rb"\b\s*([=;,)\[{]|\Z)", text))):
         before = text[max(0, mention.start() - MAX_DECLARATION_BYTES) : mention.start()]
+        statement = before[max(before.rfind(sign) for sign in (b";", b"{", b"}")) + 1 :]
         before = before[max(before.rfind(sign) for sign in (b";", b"{", b"}", b"(", b")", b"=")) + 1 :]
         if mention[1] == b"=" and _AUTO.fullmatch(before):
             value = text[mention.end() : text.find(b";", mention.end())]
@@ -157,6 +158,8 @@ def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[
         if b"," in before and not last.strip(b" *&\n\t"):  # `float *a, *b`
             stars_here = last.count(b"*")
             match = _DECLARATION.match(first.split(b",")[0])
+            if match is None and len(listed := split_arguments(statement)) > 1:  # `float a = 2, *b`
+                match = _DECLARATION.match(listed[0])
         else:
             match = _DECLARED_LAST.fullmatch(last)
             stars_here = match[2].count(b"*") if match else 0

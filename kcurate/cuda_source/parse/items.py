@@ -30,7 +30,7 @@ from kcurate.cuda_source.preprocess.macros import (
     statement_macros,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, parseable
-from kcurate.cuda_source.text.tokens import IDENTIFIER, tokens
+from kcurate.cuda_source.text.tokens import IDENTIFIER, directives, tokens
 
 _FUNCTION = "function_definition"
 TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
@@ -240,9 +240,15 @@ def _written_out(items: Sequence[Item], statement: MacroStatement, plain: bytes,
     )
 
 
-def written(text: bytes) -> bytes:
-    """Tokens in lines: a macro's expansion has none."""
-    out, depth, inside = list[bytes](), 0, 0
+def written(text: bytes, depth: int = 0) -> bytes:
+    """Tokens in lines: a macro's expansion has none; directives stay on lines of their own."""
+    if directive := next(directives(text), None):
+        before, rest = text[: directive.start()], text[directive.end() :]
+        deeper = depth + before.count(b"{") - before.count(b"}")
+        return b"\n".join(
+            [written(before, depth), directive[0].strip(), b"  " * deeper + written(rest, deeper)]
+        )
+    out, inside = list[bytes](), 0
     for token in tokens(text):
         inside += (token == b"(") - (token == b")")
         depth -= token == b"}"

@@ -1,8 +1,7 @@
 """Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__` or
 to other annotations, `push_macro` and `pop_macro`.
 
-Not covered: expanding macros (`macro_statements` does, where a call stands for whole kernels). A kernel whose
-header alone is a function-like macro is counted, not parsed.
+Not covered: expanding macros (`macro_statements` does, where a call makes kernels or begins one).
 """
 
 from __future__ import annotations

@@ -112,6 +112,12 @@ class Text:
     not_found: tuple[str, ...] = ()
     _lines: dict[str, list[int]] = field(default_factory=dict)
 
+    @property
+    def end(self) -> int:
+        """Where the text of the files ends."""
+        last = self.pieces[-1] if self.pieces else Piece(0, "", 0, 0)
+        return last.at + max(1, last.end - last.start)
+
     def origin(self, at: int) -> tuple[str, int]:
         """The file and byte that a byte of the text came from."""
         piece = self.pieces[max(0, bisect_right(self.pieces, at, key=lambda p: p.at) - 1)]

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import accumulate
 
 from kcurate.core.grouping import grouped
+from kcurate.cuda_source.launches.device_lambdas import with_named_lambdas
 from kcurate.cuda_source.launches.instantiations import Instantiations
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
@@ -103,9 +104,10 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
     include or None; `macros` are those that compile flags define. Never raises on malformed source;
     what cannot be parsed is left out.
     """
-    text = splice(root, read, resolve, macros)
-    if text is None:
+    spliced = splice(root, read, resolve, macros)
+    if spliced is None:
         return UnitReport(root)
+    text = with_named_lambdas(spliced)
     flags = definitions(macros)
     shim = flags + shim_for(text.source)
     parsed = with_host_methods(parse(shim + text.source))
@@ -225,7 +227,11 @@ def _kernel(
         params=params_in(item, unit.parsed.text),
         instantiations=instantiations,
         launch_sites=tuple(sites),
-        closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
+        closure=tuple(
+            text.span(e.start - shift, e.end - shift)
+            for e in closure.items
+            if 0 <= e.start - shift < text.end
+        ),
         shims=repairs(closure.shim_names, closure.repairs | ({TEMPLATE_GUESS} if guessed else set())),
         features=features(closure.code),
         techniques=techniques(closure.code),

@@ -97,6 +97,8 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(side.plan)
             )
+            if verdict.side and getattr(whole, verdict.side) is not side:
+                how += f" on the {'fast' if verdict.side == 'slow' else 'slow'} side"
             why = f"{verdict.outcome}: {verdict.detail} (with {how})"
             worst = Given(PairOutcome.REFUSED, why, verdict=verdict)
     return worst

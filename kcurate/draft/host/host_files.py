@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import blank_literals, kernel_signatures
+from kcurate.cuda_source.launches.device_lambdas import with_named_lambdas
 from kcurate.cuda_source.preprocess import expansion
 from kcurate.cuda_source.preprocess.splicing import definitions, splice
 from kcurate.cuda_source.semantics.code_index import Code
@@ -149,9 +150,10 @@ def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
                 return candidate
         return None
 
-    text = splice(path, read, resolve, macros)
-    if text is None:
+    spliced = splice(path, read, resolve, macros)
+    if spliced is None:
         return None
+    text = with_named_lambdas(spliced)
     parts, seen = [definitions(macros), text.source], {*text.files, path}
     program = _MAIN.search(text.source) is not None
     launched = {launch.kernel.rpartition(b"::")[2] for launch in Code(text.source).launches}

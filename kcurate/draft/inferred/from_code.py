@@ -51,14 +51,11 @@ def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...
 
 
 def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
-    """The unit's launches of a kernel; if other kernels have the name, those known to its record.
+    """The unit's launches of a kernel: those known to its record, if it has any of them.
 
-    They may be in other namespaces, or in another file of the folder.
+    Others may be of a kernel of that name in another namespace, or in another file of the folder.
     """
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
-    defined = sum(function.name == kernel.name for function in unit.functions)
-    if defined < 2 and len({launch.qualified for launch in named}) < 2:
-        return named
     sites = {_seen(site) for site in kernel.launch_sites}
     return [launch for launch in named if _seen(launch) in sites] or named
 

@@ -160,7 +160,11 @@ class _Reading:
         """The threads that the code counts with where it does not ask for `blockDim`."""
         stepping = [each for each in self._values(bounds) if _step(each[1], "threadIdx", axis) == 1]
         blocks = {_step(value, "blockIdx", axis) for _, value in stepping}
-        loops = {self._loop_step(name, bounds) for name, _ in stepping}
+        others = [other for other in range(3) if other != axis]
+        loops = {  # an index over several axes goes on by the whole block
+            self._loop_step(name, bounds) for name, value in stepping
+            if not any(_growth(value, "threadIdx", other) for other in others)
+        }  # fmt: skip
         from_zero = ((name, end) for name, start, end in bounds.loops() if start == cexpr.number(0))
         rows = {self._rows_step(axis, name, end, bounds) for name, end in from_zero}
         for counts in (loops, rows, blocks):
@@ -217,6 +221,9 @@ class _Reading:
         for value, below in bounds.guards():
             for axis in axes:
                 step = _growth(value, "blockIdx", axis) if names_of(below) <= {*self.sizes} else None
+                if step is not None and "gridDim" in self.device.text and re.search("/|div", step.text()):
+                    # A share of the work, for any grid.
+                    step = number(bounds.block[axis] if axis < len(bounds.block) else 1)
                 blocks = _blocks(below, step) if step is not None else None
                 if blocks is not None and blocks > covers.get(axis, (0.0, "")):
                     covers[axis] = blocks

@@ -53,9 +53,9 @@ def scalar_argument(parts: Parts, param: Param) -> Arg:
         known = parts.site.real(text)
         if known is None:
             parts.note(place, f"guess: the host passes {text}")
-        parts.scalars[param.name] = Scalar(
-            element.dtype, struct_numbers.GUESSED_REAL if known is None else known
-        )
+            others = (other.value for other in parts.scalars.values() if isinstance(other.value, float))
+            known = struct_numbers.guessed_real(param.name, others)
+        parts.scalars[param.name] = Scalar(element.dtype, known)
         return param.name
     if poly is None:
         parts.note(place, f"guess: the host passes {text}")

@@ -1,14 +1,14 @@
 """Structs that are passed by value: values for their numeric members, and the pointers among them.
 
 For `struct Grid { int nx; float dx; float *cells; }`, passed as `grid`: `nx` is what the host sets it to,
-else a new size `grid_nx`; `dx` is the host's number, else guessed as 0.5; `cells` is a pointer at byte 8.
+else a new size `grid_nx`; `dx` is the host's number, else guessed; `cells` is a pointer at byte 8.
 Not covered: where members lie (`kcurate.problem.c_types`), records of launches (`launch_arguments`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.draft.algebra import Poly, factor
@@ -17,8 +17,18 @@ from kcurate.draft.sketch import Remark
 from kcurate.problem import c_types as types
 from kcurate.records import BufferArg, Expr, PointersArg, Scalar
 
-GUESSED_REAL = 0.5
+# Apart, since equal ones hide arguments that are swapped, and make an empty range of two bounds.
+GUESSED_REALS = (0.5, 0.75, 0.625, 0.875, 0.6875, 0.8125)
+GUESSED_LOWER = -0.5
+_LOWER = re.compile(r"(?:\A|_)(?:lo|low|lower|min|minimum)(?:\Z|_|[A-Z\d])|(?:Min|Low|Lower)\Z")
 PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def guessed_real(name: str, others: Iterable[Expr | float]) -> float:
+    """A value for a real number of which only the name is known, and the values of others."""
+    taken = list(others)
+    free = (value for value in GUESSED_REALS if value not in taken)
+    return GUESSED_LOWER if _LOWER.search(name) else next(free, GUESSED_REALS[0])
 
 
 def integers_over_sizes(
@@ -50,7 +60,8 @@ def scalar_of(
             value = site.real(f"{owner}.{member.path}")
         if value is None:
             guessed.append(member.field.name)
-            value = GUESSED_REAL if member.real else GUESSED_WHOLE
+            others = values_by_field.values()
+            value = guessed_real(member.field.name, others) if member.real else GUESSED_WHOLE
         values_by_field[member.field.name] = value
     remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
     return Scalar(tuple(member.field for member in inside), values_by_field), remarks

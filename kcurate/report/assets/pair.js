@@ -22,7 +22,7 @@ async function open(id) {
     ["why", best && !best.speedup && !best.emulated ? "Why" : "Why it is faster", why(line, part, best)],
     ["diff", "What differs", [diffTable(part.slow, part.fast)]],
     ["code", "Code", ["slow", "fast"].map((side) => folder(`${side} side`, source(part[side])))],
-    ["launches", "Launches and problem", [part.inferred ? make("p", {}, part.inferred) : null, folder("slow side's launches", text(part.slow_plan)), folder("fast side's launches", text(part.fast_plan)), folder("problem", text(part.problem))]],
+    ["launches", "Launches and problem", [part.inferred ? make("p", {}, part.inferred) : null, folder(part.launches[0], text(part.slow_plan)), folder(part.launches[1], text(part.fast_plan)), folder("problem", text(part.problem))]],
     ["verdicts", "Verdicts", verdicts(part.verdicts)],
     ["counters", "Counters", Object.entries(part.profiles).map(([device, rows]) => folder(`all counters on ${device}`, table(["counter", "slow", "fast"], rows)))],
     ["origin", "Origin", [terms({ family: line.id.endsWith(`/${line.family}`) ? "" : line.family, domain: line.domain === "unclassified" ? "" : line.domain, techniques: line.techniques.join(", "), licence: line.license, ...part.origin })]],
