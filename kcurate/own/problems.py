@@ -21,7 +21,7 @@ from kcurate.draft.for_pairs.other_kernel import FORM_NAME, launches_of, shown_l
 from kcurate.draft.host import host_files
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
-from kcurate.draft.trying.completed_files import RefusedError, check
+from kcurate.draft.trying.completed_files import check
 from kcurate.draft.trying.draft_choice import Settled
 from kcurate.errors import InputError, KcurateError, OptionError
 from kcurate.judge.workers.own_lines import first_error
@@ -251,12 +251,11 @@ def _state(target: Wanted, workspace: Path, note: Note) -> _State:
 
 def _refused(target: Wanted, workspace: Path) -> _Refusal | None:
     """Why a draft on file is not admitted; None: it is, and is the kernel's problem now."""
+    faults: list[toml_reader.Fault] = []
     try:
-        check((target.form,), workspace)
-    except RefusedError as error:
-        return _Refusal(error.what, error.verdict)
+        check((target.form,), workspace, each=faults.append)
     except InputError as error:
-        return _Refusal(error.what)
+        return _Refusal(error.what, faults[0].verdict if faults else None)
     return None
 
 

@@ -31,14 +31,6 @@ RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2
 
 
-class RefusedError(InputError):
-    """A completed file cannot be used yet; `verdict`: of the judge that refused it."""
-
-    def __init__(self, fault: toml_reader.Fault, hint: str) -> None:
-        super().__init__(fault.what, where=fault.where, hint=hint)
-        self.verdict = fault.verdict
-
-
 class AdmittingJudge:
     """The judge of drafts: the emulator, and a GPU, if one is given, for what the emulator cannot decide.
 
@@ -109,12 +101,13 @@ def check(
     workspace_root: Path,
     *,
     note: Note = silent,
+    each: Callable[[toml_reader.Fault], None] = lambda _: None,
     report: Callable[[Summary], None] = lambda _: None,
 ) -> Summary:
     """Check completed files; an admitted one is written as `problem.json` beside its kernel.
 
-    If a file is refused, its kernel's `problem.json` is removed. `report` receives the summary before
-    anything is raised.
+    If a file is refused, its kernel's `problem.json` is removed. `each` receives every fault, `report` the
+    summary before anything is raised.
 
     Raises:
         InputError: a file cannot be read, is incomplete, or is refused. All files are checked first, and
@@ -139,6 +132,7 @@ def check(
                         record.note(f"{path}: {line}")
                 for fault in against:
                     record.note(str(fault))
+                    each(fault)
                 why, then = "; ".join(map(str, against)), ("problem", "check", path)
                 outcome = "refused" if against else "admitted"
                 record.item("files", str(path), outcome, why, passed=not against, file=path, then=then)
@@ -146,7 +140,8 @@ def check(
         summary = record.finish({"files": dict(counts)})
         report(summary)
         if faulty:
-            raise RefusedError(faulty[0], f"{counts['refused']} of {len(files)} files cannot be used yet")
+            hint = f"{counts['refused']} of {len(files)} files cannot be used yet"
+            raise InputError(faulty[0].what, where=faulty[0].where, hint=hint)
         return summary
 
 
