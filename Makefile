@@ -1,7 +1,7 @@
 # Every command makes .venv from nothing when it has to. A newcomer needs two: `make demo` and `make test`.
 # make demo      the whole pipeline on what is shipped; on the emulator, or on the GPU if there is one
 # make quick     the tests that start no judge or compiler and import no torch: a minute and a half
-# make test      the tests; of the built-in pairs and cheats, those that changed and one in 32: five to ten minutes
+# make test      the tests; of the built-in pairs and cheats, those that changed and one in 32: eight to thirteen minutes
 # make test-all  every test: all pairs and cheats, slow tests, Ray, a browser; what CI runs
 # make lint      formatting, lint, types
 # make check     what must be green before a commit: make lint, make test

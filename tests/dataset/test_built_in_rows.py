@@ -186,6 +186,7 @@ def test_the_command_makes_the_same_bytes_in_another_process(dataset: Path, tmp_
     assert first == second and len(first) > 15
 
 
+@pytest.mark.slow
 def test_the_test_split_is_a_fifth_or_so(dataset: Path) -> None:
     counts = {split: len(rows) for split, rows in read_rows(dataset).items()}
     assert 0.15 <= counts["test"] / sum(counts.values()) <= 0.25
@@ -203,6 +204,7 @@ def rows(dataset: Path) -> list[Row]:
     return found
 
 
+@pytest.mark.slow
 def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
     from datasets import load_dataset
 
@@ -214,6 +216,7 @@ def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
         assert set(loaded) == {"train", "test"} and all(map(len, loaded.values()))
 
 
+@pytest.mark.slow
 def test_the_card_loads_and_shows_a_row(dataset: Path, rows: list[Row], tmp_path: Path) -> None:
     text = (dataset / "README.md").read_text()
     snippet, _ = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -226,6 +229,7 @@ def test_the_card_loads_and_shows_a_row(dataset: Path, rows: list[Row], tmp_path
     assert (prompt, completion) in [(row.prompt[1]["content"].rstrip(), row.answer.rstrip()) for row in rows]
 
 
+@pytest.mark.slow
 def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
     prompts = [
         re.sub(r"^GPU: .*\n(Target: .*\n)?\n", "", row.prompt[1]["content"], flags=re.MULTILINE)
@@ -256,6 +260,7 @@ def answered(rows: list[Row]) -> list[tuple[Row, Answer, Side]]:
 
 
 @pytest.mark.parametrize("check", sorted({one for some in CHECKED.values() for one in some}, key=str))
+@pytest.mark.slow
 def test_every_answer_keeps_the_rules(answered: list[tuple[Row, Answer, Side]], check: Check) -> None:
     of_cuda = check not in (one_file, plan_only_where_it_changes, static_findings)
     broken = {
@@ -267,10 +272,12 @@ def test_every_answer_keeps_the_rules(answered: list[tuple[Row, Answer, Side]], 
     assert {side.language for _, _, side in answered} == {"cuda", "triton"}
 
 
+@pytest.mark.slow
 def test_what_holds_for_every_row(dataset: Path) -> None:
     row_rules.check(dataset)
 
 
+@pytest.mark.slow
 def test_words_for_a_first_side_name_no_technique_and_come_with_a_reference(dataset: Path) -> None:
     rows = [row for some in read_rows(dataset, "write").values() for row in some]
     assert len(rows) > 200
@@ -298,6 +305,7 @@ def causes(pairs: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
     return known
 
 
+@pytest.mark.slow
 def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(dataset: Path) -> None:
     """Sentence by sentence; what an answer's code does is checked on the answers of `sft`."""
     pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
@@ -334,6 +342,7 @@ def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(datas
     assert kinds["time"] == len(rows) and kinds["technique"] >= len(rows) and kinds["launches"]
 
 
+@pytest.mark.slow
 def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None:
     pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
     found = [one for some in read_rows(dataset, "write").values() for one in some]
@@ -357,6 +366,7 @@ def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None
         assert replace(side, nondeterministic=candidate.fast.nondeterministic) == candidate.fast
 
 
+@pytest.mark.slow
 def test_attempts_are_calls_of_the_tool_that_training_has(dataset: Path) -> None:
     """The same conversations, as chat templates and TRL take them."""
     plain = {row["content"]: row["messages"] for row in row_rules.rows_of(dataset, "trajectories")}
@@ -379,6 +389,7 @@ def test_attempts_are_calls_of_the_tool_that_training_has(dataset: Path) -> None
         assert texts[-1] == said[-1] and len(texts) == row["attempts"]
 
 
+@pytest.mark.slow
 def test_attempts_end_with_the_known_answer_and_the_judges_words_stand_between(dataset: Path) -> None:
     plain = {one["id"]: one for some in read_rows(dataset, "sft").values() for one in some}
     rows = [one for some in read_rows(dataset, "trajectories").values() for one in some]
@@ -395,6 +406,7 @@ def test_attempts_end_with_the_known_answer_and_the_judges_words_stand_between(d
     assert climbs > 20
 
 
+@pytest.mark.slow
 def test_facts_of_wrong_answers_still_hold(dataset: Path) -> None:
     """A fact of changed code would be left out without a word."""
     known = list(read_jsonl(repairs.facts(), WrongAttempt))
@@ -444,6 +456,7 @@ def functions(code: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_function_of_a_test_answer_stands_in_a_training_row(rows: list[Row]) -> None:
     """Nor of what is given; counted without the code that makes the splits."""
     sides = {(row.split, code) for row in rows for code in (row.pair.slow.code, row.pair.fast.code)}

@@ -388,7 +388,7 @@ def contents(space: Workspace) -> list[str]:
     return sorted(row["content"] for row in read_rows(space.dataset, "sft")["train"])
 
 
-@pytest.mark.parametrize("place", ["local", "hub"])
+@pytest.mark.parametrize("place", [pytest.param("local", marks=pytest.mark.slow), "hub"])
 def test_a_dataset_replaced_in_place_is_never_served_from_a_cache(
     space: Workspace, hub: Hub, tmp_path: Path, place: str
 ) -> None:
@@ -405,7 +405,7 @@ def test_a_dataset_replaced_in_place_is_never_served_from_a_cache(
         before = now
 
 
-@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize("hashed", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_hash_in_a_name_is_all_that_a_cache_sees(
     space: Workspace, hub: Hub, tmp_path: Path, hashed: bool
 ) -> None:

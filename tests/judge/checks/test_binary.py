@@ -88,7 +88,9 @@ def test_ordinary_machine_code_is_allowed(arch: str) -> None:
     assert found(body, arch=arch) == []
 
 
-@pytest.mark.parametrize("arch", ARCHS[1:])
+@pytest.mark.parametrize(
+    "arch", [ARCHS[-1], *(pytest.param(arch, marks=pytest.mark.slow) for arch in ARCHS[1:-1])]
+)
 @pytest.mark.parametrize(
     ("head", "body"),
     [

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sampling
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +32,13 @@ def kernel(body: str) -> str:
     return f'extern "C" __global__ void k(float *x, const float *a, int n)\n{{\n{body}\n}}\n'
 
 
-@pytest.mark.parametrize("folder", PAIRS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(folder, marks=pytest.mark.sample(sampling.name_of(folder)), id=folder.name)
+        for folder in PAIRS
+    ],
+)
 def test_built_in_pairs_pass_every_check(folder: Path) -> None:
     pair = store.read_candidate(folder)
     assert pair.problem is not None
