@@ -61,3 +61,8 @@ class DraftConfig:
     gpu: GpuOption = "auto"
     jobs: JobsOption = 1
     ray: RayWorkersOption = None
+
+    @property
+    def local(self) -> bool:
+        """Whether this process drafts, without workers."""
+        return self.jobs == 1 and self.ray is None

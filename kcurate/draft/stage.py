@@ -190,8 +190,8 @@ def _all(
     judge: AdmittingJudge,
     captures: Captures,
 ) -> Iterator[tuple[Path, _Drafted]]:
-    """Every kernel with its draft, in order; a single one in this process, several in workers."""
-    if config.ray is None and len(paths) < 2:
+    """Every kernel with its draft, in order; in this process if `jobs` is 1, else in workers."""
+    if config.local or (config.ray is None and len(paths) < 2):
         yield from ((path, _draft(path, config, places, judge, captures)) for path in paths)
         return
     tasks = [_Task(path, config, places) for path in paths]
@@ -200,11 +200,7 @@ def _all(
     jobs = min(config.jobs or len(paths), len(paths))
     with workers(jobs, (__name__,), ray=config.ray) as pool:
         results = pool.run(
-            _in_worker,
-            tasks,
-            timeout_s=time_limits.STAGE_TASK_S,
-            cpu_s=time_limits.DRAFT_CPU_S,
-            isolate=True,
+            _in_worker, tasks, timeout_s=time_limits.STAGE_TASK_S, cpu_s=time_limits.DRAFT_CPU_S
         )
         for index, result in results:
             early[index] = result if isinstance(result, _Drafted) else _lost(paths[index], result)
@@ -249,8 +245,8 @@ def _draft(
         return _Drafted(name, _one(record, kernel, config, places, judge, captures), kernel)
     except Exception as error:  # noqa: BLE001 - raised after the summary of all
         settled, failed = _ended_by(error)
-        if failed is not None and not isinstance(error, KcurateError):
-            failed = RuntimeError(settled.line)  # which can be sent to another process
+        if failed is not None and not (isinstance(error, KcurateError) or config.local):
+            failed = RuntimeError(settled.line)  # of another process
         return _Drafted(name, settled, kernel, failed)
 
 

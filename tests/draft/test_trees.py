@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kcurate.cli import run
 from kcurate.cuda_source.semantics.code_index import Code
-from kcurate.draft import stage
 from kcurate.draft.inferred import from_code
 from kcurate.draft.sketch import Draft
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
@@ -153,13 +150,6 @@ def test_host_code_is_read_with_the_flags_of_the_record(tmp_path: Path) -> None:
     assert "bench = {PAD = 24, count = 5000}" in forms(root)["alpha"]
 
 
-class InThisProcess:
-    """A pool whose one worker sees what a test has changed."""
-
-    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any], **_: object) -> Iterator[Any]:
-        return enumerate(map(function, tasks))
-
-
 def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,8 +166,7 @@ def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
         return made(kernel, code, hosts)
 
     monkeypatch.setattr(from_code, "drafts", broken)
-    monkeypatch.setattr(stage, "workers", lambda *_, **__: contextlib.nullcontext(InThisProcess()))
-    assert run(["problem", "draft", "-w", str(root), "--json"]) == 1
+    assert run(["problem", "draft", "-w", str(root), "--json", "--jobs", "1"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}
     assert "beta/main/scale: RecursionError: too deep" in said.err
