@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch  # noqa: F401 - answers run in processes that need it; `reach` sees here that these tests do
 
 from kcurate.answers import host_text, plans, rows, stage
 from kcurate.answers.building import Builder, Built
@@ -24,8 +25,6 @@ from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.judge.judging import judge
 from kcurate.records import Buffer, Call, Launch, Outcome, Problem, Sizes
-
-pytest.importorskip("torch")
 
 MODULE = """
 import torch
