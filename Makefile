@@ -25,7 +25,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo yes)
 # A file stays in one process: what its tests share is made once. Three, because tests also wait for processes.
-PYTEST_ARGS ?= -n 3 --dist loadfile
+PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
 STEP := @printf '\n== %s\n'
 
 # A stamp is there when what it names is whole; a .venv whose Python has gone is made again.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,10 +105,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="slow; run with --run-slow"))
     _keep(config, items, [item for item in items if _in_sample(item)])
+    items.sort(key=_longest_first(items))
     if config.getoption("--quick"):
         _keep(config, items, [item for item in items if not any(map(reach.heavy, _functions(item)))])
         if noted := config.stash[GUARD].take():
             raise pytest.UsageError(f"--quick: collecting tests {noted[0]}; see tests/reach.py")
+
+
+def _longest_first(items: list[pytest.Item]) -> Callable[[pytest.Item], tuple[float, int]]:
+    """A key by which files that take long come first, so that no worker ends alone.
+
+    First those that have a test with a long limit of its own, then those with most tests.
+    """
+    limits: dict[Path, float] = {}
+    for item in items:
+        for mark in item.iter_markers("timeout"):
+            limits[item.path] = max(limits.get(item.path, 0.0), mark.args[0])
+    tests_in = Counter(item.path for item in items)
+    return lambda item: (-limits.get(item.path, 0.0), -tests_in[item.path])
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
