@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -11,6 +10,7 @@ from typing import Any
 
 from marked import fill
 
+from kcurate import prompts
 from kcurate.cuda_source.compare.containment import standing_in
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, intervals, scores
@@ -189,7 +189,8 @@ def alike(taught: Sequence[Task], held_out: Sequence[Task], state: Path) -> None
 
 def text_of(task: Task) -> str:
     """The code of a task's known answer."""
-    return "\n".join(re.findall(r"^```\w*\n(.*?)^```", task.answer or "", re.DOTALL | re.MULTILINE))
+    answer = prompts.read_reply(task.answer or "", "text", task.template.fast.language)
+    return answer.code or "" if isinstance(answer, prompts.Answer) else ""
 
 
 def draw(state: Path, into: Path) -> None:

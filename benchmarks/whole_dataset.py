@@ -72,7 +72,6 @@ def make(workspace: Workspace, trees: Path | None, jobs: int) -> float:
     again = {name for names in of_older_protocols().values() for name in names}
     for path in committed():
         target = workspace.verdicts / f"{path.parent.name}-{path.name.removesuffix('.zst')}"
-        workspace.verdicts.mkdir(parents=True, exist_ok=True)
         worth.write_lines(target, worth.lines_of(path))
     for folder in list(store.find_candidates(workspace.pairs)):
         candidate = store.read_candidate(folder)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kcurate.core import store
 from kcurate.deopt.rules import RULES
 from kcurate.records import Candidate
 
@@ -47,7 +48,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     data = "".join(f"{line}\n" for line in lines).encode()
     if path.suffix == ".zst":
         data = pa.Codec("zstd", compression_level=19).compress(data, asbytes=True)
-    path.write_bytes(data)
+    store.write_bytes(path, data)
 
 
 def worth(

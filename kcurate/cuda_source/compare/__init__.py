@@ -4,5 +4,5 @@
 |---|---|
 | `similarity` | shingles of tokens, and a hash of a file that renaming keeps |
 | `minhash` | shingles as hashes, and MinHash signatures of them |
-| `containment` | which files hold a function of which others |
+| `containment` | which files hold a function of which others, and which code stands in another as a whole |
 """

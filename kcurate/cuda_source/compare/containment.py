@@ -102,8 +102,9 @@ def standing_in(
 
 
 def _shingles(code: str, within_runs: bool) -> _Runs:
-    tokens = normalised_tokens(code.encode("utf-8", "replace"))
-    return _runs(*_numbers(tokens)) if within_runs else np.unique(shingles(numbered_tokens(code)))
+    if within_runs:
+        return _runs(*_numbers(normalised_tokens(code.encode("utf-8", "replace"))))
+    return np.unique(shingles(numbered_tokens(code)))
 
 
 def _numbers(tokens: Sequence[bytes]) -> tuple[_Runs, npt.NDArray[np.bool_]]:
