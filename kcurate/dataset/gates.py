@@ -243,11 +243,14 @@ def _like_test_answers(
     }
 
 
-def lacking(candidate: Candidate, verdict: Verdict) -> tuple[str, str] | None:
+def lacking(
+    candidate: Candidate, verdict: Verdict, minimal: frozenset[str] = frozenset()
+) -> tuple[str, str] | None:
     """What a confirmed pair must not be published without, a name and a detail; None if nothing lacks.
 
     Sides of others are run under compute-sanitizer, and the search for needless parts of a slow side that was
-    made must have ended. Of sides made by our rules, only one a rule is searched.
+    made must have ended. For one that our rules made it may have ended on other sides by the same rules,
+    `minimal` (`kcurate.verdicts.standing.minimal_templates`).
     """
     ours = candidate.origin.trust == "ours"
     if verdict.outcome is not Outcome.CONFIRMED:
@@ -256,6 +259,8 @@ def lacking(candidate: Candidate, verdict: Verdict) -> tuple[str, str] | None:
         text = "both sides were not run under memcheck and racecheck"
         return UNSANITIZED, f"{text}; install compute-sanitizer and judge it again"
     searched = "minimal" in verdict.checks or (ours and "untried_parts" not in verdict.environment.details)
+    if candidate.origin.templates:
+        searched |= candidate.origin.templates <= minimal
     if candidate.origin.made == "slow" and not searched:
         text = "the search for needless parts of its slow side was cut off"
         return UNSEARCHED, f"{text}; shorten that side, or judge it again on a machine that is less busy"

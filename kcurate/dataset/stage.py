@@ -107,7 +107,8 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
             record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, unreadable, workspace))
         with progress.bar("make rows"):
             entries = _entries(pairs, workspace)
-        entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
+        minimal = standing.minimal_templates((entry.candidate, entry.best) for entry in entries if entry.best)
+        entries = [_gated(entry, gates, minimal) for entry in progress.each(entries, "check", unit="row")]
         with progress.bar("split"):
             entries, split_of = _split(entries, gates)
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
@@ -214,8 +215,8 @@ def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
     return kernels
 
 
-def _gated(entry: _Entry, gates: Gates) -> _Entry:
-    lacks = lacking(entry.candidate, entry.best) if entry.best is not None else None
+def _gated(entry: _Entry, gates: Gates, minimal: frozenset[str]) -> _Entry:
+    lacks = lacking(entry.candidate, entry.best, minimal) if entry.best is not None else None
     ours = entry.candidate.origin.trust == "ours"
     unshown = None if ours else licences.unshown(entry.kernels)
     refused = gates.offer(entry.row, lacks, unshown) if entry.row is not None else None

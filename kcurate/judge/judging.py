@@ -56,7 +56,8 @@ class JudgeConfig:
     such a side even if nothing is timed, so that no speedup is claimed. `orders`: how many further thread
     orders the emulator tries on both sides; fewer where that takes long. `vouched`: verdict keys of
     candidates that the caller itself has just derived from shipped texts, such as by rules; like shipped
-    pairs, they share run workers.
+    pairs, they share run workers. `minimal`: rules of which a side was found minimal before
+    (`kcurate.verdicts.standing.minimal_templates`).
     """
 
     backend: str = "emulator"
@@ -71,6 +72,7 @@ class JudgeConfig:
     counted: bool = False
     orders: int = 4
     vouched: frozenset[str] = frozenset()
+    minimal: frozenset[str] = frozenset()
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -117,7 +119,7 @@ class Judge:
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
             self.controls = negative_controls.Controls()
-            self._made_slow = MadeSlow(config.workspace)
+            self._made_slow = MadeSlow(config.workspace, config.minimal)
             self._calibration: calibration.Calibration | None = None
             self._failed_runs: set[tuple[str, str]] = set()  # key of a reference, kind of an extra run of it
         except BaseException:

@@ -43,13 +43,14 @@ CUT_OFF = "not shown to be minimal: the search for needless parts was cut off"
 class MadeSlow:
     """Collects the evidence for one candidate at a time. Call `close` at the end.
 
-    `workspace`: where to look for naive variants, beside the built-in pairs.
+    `workspace`: where to look for naive variants, beside the built-in pairs. `minimal`: rules of which a side
+    was found minimal before.
     """
 
-    def __init__(self, workspace: Path | None) -> None:
+    def __init__(self, workspace: Path | None, minimal: frozenset[str] = frozenset()) -> None:
         self._workspace = Workspace(workspace) if workspace is not None else None
         self._runs = CountedRuns()
-        self._minimal_sources: set[tuple[str, ...]] = set()
+        self._minimal_templates = set(minimal)
 
     def close(self) -> None:
         """End all workers."""
@@ -141,8 +142,8 @@ class MadeSlow:
         """The ruling itself, or `padded` if a part of a slow side that a rule or a model wrote is needless.
 
         A suspect is a part whose removal leaves the results right, such as a second `__syncthreads()`. Where
-        times are taken, `judge` times the side without it; else, if `counted`, counts decide. Of our own
-        sides by the same rules, only the first is examined.
+        times are taken, `judge` times the side without it; else, if `counted`, counts decide. A side that
+        rules of ours wrote is only examined while one of these rules has no side that was found minimal.
         """
         candidate = case.candidate
         by_counts = counted and ruling.outcome is Outcome.CORRECT
@@ -150,9 +151,8 @@ class MadeSlow:
             return ruling
         if any(getattr(candidate, side).language != "cuda" for side in SIDES):
             return ruling
-        origin = candidate.origin
-        source = (origin.kind, *origin.rules, origin.suite or "") if origin.trust == "ours" else None
-        if source in self._minimal_sources:
+        templates = candidate.origin.templates
+        if templates and templates <= self._minimal_templates:
             return ruling
         with case.stage("needless"):
             search = suspects(self._runs, candidate, counted_only=by_counts)
@@ -169,8 +169,8 @@ class MadeSlow:
         else:
             case.add_details(untried_parts=untried)
             ruling.detail += f"; {CUT_OFF}" + (f", {untried} parts untried" if untried else "")
-        if complete and source is not None and origin.rules:
-            self._minimal_sources.add(source)
+        if complete:
+            self._minimal_templates |= templates
         return ruling
 
 

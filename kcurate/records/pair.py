@@ -72,6 +72,12 @@ class Origin:
         what may be published."""
         return _TRUST[self.kind]
 
+    @property
+    def templates(self) -> frozenset[str]:
+        """What of ours wrote the made side: rules or schedules, each of which is searched for needless parts
+        once, not once a pair. Empty if somebody else, or nothing, wrote it."""
+        return frozenset(self.rules) if self.trust == "ours" and self.made is not None else frozenset()
+
 
 @dataclass(frozen=True)
 class Candidate:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kcurate.judge as judge
@@ -24,7 +24,7 @@ from kcurate.judge import JudgeConfig
 from kcurate.problem.size_gaps import advice
 from kcurate.records import SIDES, Candidate, Environment, Item, Outcome, Summary, Verdict
 from kcurate.validate.settings import ValidateConfig
-from kcurate.verdicts import items
+from kcurate.verdicts import items, standing
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
 from kcurate.verdicts.ledger import Ledger
 from kcurate.verdicts.readable import Unreadable
@@ -118,6 +118,8 @@ def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] 
             environment = referees.environment() if referees else judge.describe_environment(judging)
             book = Ledger(workspace, environment)
             verdicts = _known(folders, book, config)
+            known = ((folders[index].candidate, verdict) for index, verdict in verdicts.items())
+            minimal = standing.minimal_templates((pair, verdict) for pair, verdict in known if pair)
             rest = [
                 (item.index, item.candidate)
                 for item in folders
@@ -125,12 +127,18 @@ def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] 
             ]
 
             def judged_in_waves() -> Generator[tuple[int, Verdict], None, None]:
-                """Judge generated slow sides last: naive variants' verdicts set their allowed speedup."""
+                """Judge generated slow sides last: naive variants' verdicts set their allowed speedup.
+
+                Short ones first: a search of theirs ends, and longer ones by the same rules do without.
+                """
                 for made_slow in (False, True):
                     wave = [waiting for waiting in rest if (waiting[1].origin.made == "slow") is made_slow]
+                    if made_slow:
+                        wave.sort(key=lambda waiting: len(waiting[1].slow.code))
                     if wave:
+                        searched = replace(judging, minimal=minimal)
                         yield from judge.judge_many(
-                            wave, judging, gpus=place.gpus, jobs=config.jobs, referees=referees
+                            wave, searched, gpus=place.gpus, jobs=config.jobs, referees=referees
                         )
 
             _record_rest(folders, verdicts, judged_in_waves(), book)

@@ -116,3 +116,9 @@ def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 def _emulated(verdict: Verdict) -> bool:
     return verdict.environment.backend == "emulator"
+
+
+def minimal_templates(judged: Iterable[tuple[Candidate, Verdict]]) -> frozenset[str]:
+    """The rules and schedules of ours of which a side was searched to the end, and nothing was needless."""
+    found_minimal = (pair.origin.templates for pair, verdict in judged if "minimal" in verdict.checks)
+    return frozenset[str]().union(*found_minimal)

@@ -10,6 +10,7 @@ import pytest
 from kcurate.core import resources, store
 from kcurate.dataset.gates import UNSANITIZED, UNSEARCHED, lacking
 from kcurate.records import SIDES, Candidate, Environment, Origin, Outcome, Sanitized, Verdict
+from kcurate.verdicts.standing import minimal_templates
 
 PAIR = store.read_candidate(Path(resources.pairs_dir()) / "reduction-scan" / "reduce-sum-shuffle")
 VERDICT = Verdict("a", "key", Outcome.CONFIRMED, Environment("cuda", "a GPU"))
@@ -60,3 +61,16 @@ def test_of_sides_by_one_rule_of_ours_one_is_searched() -> None:
     assert lacking(replace(PAIR, origin=made), VERDICT) is None
     theirs = replace(PAIR, origin=Origin("model", made="slow"))
     assert _lacks(theirs, replace(VERDICT, sanitizers=CLEAN)) == UNSEARCHED
+
+
+def test_a_cut_off_search_counts_if_each_rule_was_searched_to_the_end_elsewhere() -> None:
+    def by(*rules: str) -> Candidate:
+        return replace(PAIR, origin=Origin("rule", made="slow", rules=rules))
+
+    ended = replace(VERDICT, checks=("minimal",))
+    minimal = minimal_templates([(by("untile", "unroll"), ended), (by("one-thread"), CUT_OFF)])
+    assert lacking(by("unroll"), CUT_OFF, minimal) is None
+    assert (lacking(by("unroll", "one-thread"), CUT_OFF, minimal) or ("",))[0] == UNSEARCHED
+    theirs = replace(PAIR, origin=Origin("model", made="slow", rules=("untile",)))
+    searched_text = replace(CUT_OFF, sanitizers=CLEAN)
+    assert (lacking(theirs, searched_text, minimal) or ("",))[0] == UNSEARCHED

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import small
@@ -395,6 +395,32 @@ def test_times_are_compared_where_nothing_can_be_counted(
     verdict = judged(rig, 18 * 60.0, Origin("rule", made="slow"))
     assert verdict.outcome is outcome, verdict.detail
     assert verdict.environment.details["test_slow_us"] == at_test_us
+
+
+def test_of_rules_one_side_each_is_searched_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[tuple[str, ...]] = []
+    complete = True
+
+    def suspects(_: CountedRuns, candidate: Candidate, **__: bool) -> Search:
+        searched.append(candidate.origin.rules)
+        return Search(complete=complete)
+
+    monkeypatch.setattr(made_slow, "suspects", suspects)
+    examiner = made_slow.MadeSlow(None, frozenset({"known"}))
+
+    def examine(*rules: str, kind: Literal["rule", "model"] = "rule") -> bool:
+        made = replace(small.scaled(), origin=Origin(kind, made="slow", rules=rules))
+        case = judging.Case(made, "key", Environment("cuda", "a gpu"))
+        ruling = judging.Ruling(Outcome.CONFIRMED, "")
+        examiner.admit_minimal(case, ruling, lambda _: pytest.fail("no suspects"), counted=False)
+        return bool(searched and searched[-1] == rules)
+
+    assert not examine("known")
+    assert examine("known", "a")
+    assert not examine("a")
+    complete = False
+    assert examine("b") and examine("a", "b"), "what was cut off shows nothing"
+    assert examine("a", kind="model"), "a model may write anything under a rule's name"
 
 
 def test_the_largest_test_size_is_the_one_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
