@@ -15,7 +15,7 @@ from kcurate.mint.operators import OPERATORS
 # Each operator in one of them, in turns: their code differs by the type's name alone, and both take minutes.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "dtype"), zip(OPERATORS, itertools.cycle(["bfloat16", "float16"]), strict=False)
+    ("name", "dtype"), list(zip(OPERATORS, itertools.cycle(["bfloat16", "float16"]), strict=False))
 )
 def test_narrow_types_too(name: str, dtype: str) -> None:
     minted = admit(Minting(single(name, dtype), 1, 1))
