@@ -40,7 +40,8 @@ from kcurate.verdicts.keys import verdict_key
 Row = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200/minted.parquet"
-PAGE = ROOT / "docs/minting.md"
+PLOT, PAGE = DATA.with_suffix(".svg"), ROOT / "docs/minting.md"
+LANGUAGES = {"schedules": "CUDA", "triton": "Triton"}
 
 
 def rows(path: Path) -> list[Row]:
@@ -183,10 +184,7 @@ def board(_: argparse.Namespace) -> None:
             "",
             "| answers | judged | confirmed | 1.2 | 1.5 | median | faster than eager | than compiled |",
             "|---|---:|---:|---:|---:|---:|---:|---:|",
-            *(
-                yields(name, [row for row in answers if row["answer"] == name])
-                for name in ("schedules", "triton")
-            ),
+            *(yields(name, [row for row in answers if row["answer"] == name]) for name in LANGUAGES),
             "",
             "| outcome | CUDA | Triton |",
             "|---|---:|---:|",
@@ -198,6 +196,39 @@ def board(_: argparse.Namespace) -> None:
         ]
     )
     fill(PAGE, Path(__file__).name, text)
+    draw([row for row in answers if holds(row)], PLOT)
+
+
+def draw(confirmed: Sequence[Row], into: Path) -> None:
+    """How many times faster confirmed answers are than the plain side and than eager PyTorch, and what the
+    problems are made of."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "minted"
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3))
+    edges = [2 ** (step / 3) for step in range(-9, 25)]
+    for name, language in LANGUAGES.items():
+        rows = [row for row in confirmed if row["answer"] == name]
+        of_plain = [row["speedup"] for row in rows]
+        of_eager = [row["eager_us"] / row["fast_us"] for row in rows if row["eager_us"] is not None]
+        for axis, ratios in zip(axes, (of_plain, of_eager), strict=False):
+            axis.hist(ratios, edges, histtype="step", label=f"{language}, {len(ratios)} answers")
+    for axis, rival in zip(axes, ("the plain side", "eager PyTorch"), strict=False):
+        axis.axvline(1, color="grey", linewidth=0.8)
+        axis.set(xscale="log", title=f"times as fast as {rival}", ylabel="answers")
+        axis.set_xticks([0.25, 1, 4, 16, 64], ["1/4", "1", "4", "16", "64"])
+        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # room for the legend
+        axis.minorticks_off()
+        axis.legend(fontsize="small")
+    counts = Counter(operator for row in confirmed for operator in set(row["operators"]))
+    axes[2].plot(sorted(counts.values(), reverse=True))
+    axes[2].set(title="confirmed answers with an operator", xlabel="operators, by frequency", ylim=(0, None))
+    figure.tight_layout()
+    figure.savefig(into, metadata={"Date": None})
+    plt.close(figure)
 
 
 def holds(row: Row) -> bool:
@@ -214,9 +245,8 @@ def yields(name: str, judged: Sequence[Row]) -> str:
     for field in ("eager_us", "compiled_us"):
         timed = [(row["fast_us"], row[field]) for row in confirmed if row[field] is not None]
         beaten.append(f"{sum(fast < module for fast, module in timed)} of {len(timed)}")
-    language = {"schedules": "CUDA", "triton": "Triton"}[name]
     counts = f"{len(judged)} | {len(confirmed)} | {strong} | {stronger} | {statistics.median(ratios):.2f}"
-    return f"| {language} | {counts} | {' | '.join(beaten)} |"
+    return f"| {LANGUAGES[name]} | {counts} | {' | '.join(beaten)} |"
 
 
 def outcomes(answers: Sequence[Row]) -> Iterator[str]:
