@@ -27,9 +27,9 @@ from kcurate.judge.counted_runs import SAMPLED_BLOCKS, CountedRuns
 from kcurate.judge.explained import explained_us
 from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
 from kcurate.judge.workers.protocol import MAX_BLOB_BYTES
-from kcurate.judge.workers.requests import Count
+from kcurate.judge.workers.requests import Count, CountsAnswer, Reply
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.mutate.ablations import Ablation, ablations, guarded, together
+from kcurate.mutate.ablations import Ablation, ablations, guarded, probed, together
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Candidate, Outcome
 
@@ -102,7 +102,8 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     """
     assert candidate.problem is not None, "plans are admitted first"
     until_s = time.perf_counter() + TRYING_S
-    parts = ablations(candidate.slow, candidate.problem.buffers)
+    serving = _serving(runs, candidate, counted_only=counted_only)
+    parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
         parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
@@ -130,6 +131,21 @@ def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspe
     costly.sort(key=lambda one: one.ablation.line is not None and first_of_line[one.ablation.line] is not one)
     unseen = [] if counted_only else [one for one in found if one.gain is None]
     return tuple(costly + unseen)
+
+
+def _serving(runs: CountedRuns, candidate: Candidate, *, counted_only: bool) -> frozenset[int]:
+    """The parts with probes none of which found another value; none where the emulator cannot run them."""
+    code, numbers = probed(candidate.slow)
+    compiled = runs.compiled_slow(replace(candidate.slow, code=code), candidate) if numbers else None
+    if compiled is None:
+        return frozenset()
+    runner = _Runner(runs, candidate, compiled, counted_only=counted_only)
+    try:
+        return numbers - runner.differing()
+    except (Ruling, BackendError):
+        return frozenset()
+    finally:
+        runner.close()
 
 
 def _compiled(
@@ -251,6 +267,19 @@ class _Runner:
         joint = self._greedily([*filter(self._costs, pairs)], passes, joint)
         found = tuple(self._at_bench(right, pairs, joint))
         return Search(found, len(parts) - tried, not self._cut_off)
+
+    def differing(self) -> frozenset[int]:
+        """The parts whose probes found another value in the trial in which parts are counted.
+
+        Raises:
+            Ruling, BackendError: the side does not run.
+        """
+        chosen = self._largest_first(trials(self._problem, self._runs.seed))[:1]
+        return frozenset(
+            number
+            for trial in chosen
+            for number in self._reply(trial, self._plan, (), time_limits.COUNT_S).body.differing
+        )
 
     def _largest_first(self, tests: Sequence[Trial]) -> list[Trial]:
         """The nominal trial of the largest test size, in which parts are counted, then all others."""
@@ -427,6 +456,13 @@ class _Runner:
     def _count(
         self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float
     ) -> tuple[Outputs, str, Counts]:
+        reply = self._reply(trial, plan, numbers, limit_s)
+        outputs = arrays_of(self._problem, reply.blobs, trial.sizes, None, sorted(reply.blobs))
+        return outputs, reply.body.digest, reply.body.counts
+
+    def _reply(
+        self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float
+    ) -> Reply[CountsAnswer]:
         if self._proxy is None or plan != self._plan:
             self.close()
             side = replace(self._candidate.slow, plan=plan)  # type: ignore[arg-type]
@@ -444,7 +480,4 @@ class _Runner:
         if not proxy.worker.works_for(limit_s, STARVED * limit_s):
             self._cut_off |= proxy.worker.cpu_s < until_cpu_s
             raise Ruling(Outcome.TIMEOUT, "it takes much longer than the whole side", side="slow")
-        reply = proxy.answer(MAX_BLOB_BYTES)
-        names = sorted(reply.blobs)
-        outputs = arrays_of(self._problem, reply.blobs, trial.sizes, None, names)
-        return outputs, reply.body.digest, reply.body.counts
+        return proxy.answer(MAX_BLOB_BYTES)

@@ -16,6 +16,7 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
+from kcurate.mutate.formulas import MOST_FORMULAS, formulas
 from kcurate.mutate.guards import (
     LOOPS,
     MOST_PARTS,
@@ -89,8 +90,13 @@ class Ablation:
         return bool(lacks) and same
 
 
-def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[Ablation, ...]:
-    """The side without each of its parts, those first that may cost the most. `buffers`: the problem's."""
+def ablations(
+    side: Side, buffers: Mapping[str, Buffer] | None = None, serving: Collection[int] = ()
+) -> tuple[Ablation, ...]:
+    """The side without each of its parts, those first that may cost the most. `buffers`: the problem's.
+
+    `serving`: the numbers of the parts in `probed` that may be left out; others of its parts are not tried.
+    """
     source = side.code.encode()
     of_code = [
         Ablation(
@@ -103,8 +109,17 @@ def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[
             run=part.run,
         )
         for number, part in enumerate(_parts_in(side), 1)
+        if part.probe is None or number in serving
     ]
+    of_code.sort(key=lambda part: part.numbers[0] not in serving)
     return (*_without_steps(side, {**(buffers or {}), **side.buffers}), *_without_attributes(side), *of_code)
+
+
+def probed(side: Side) -> tuple[str, frozenset[int]]:
+    """The side's code with a probe for each part that has one, for the emulator; and the parts' numbers."""
+    parts = [replace(part, guards=(part.probe,) if part.probe else ()) for part in _parts_in(side)]
+    numbers = frozenset(number for number, part in enumerate(parts, 1) if part.probe)
+    return insert_guards(side.code, parts, numbers), numbers
 
 
 def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
@@ -155,6 +170,7 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
     yield from islice(_runs(tree), MOST_RUNS)
     yield from islice(_turns(tree), MOST_REPLACED)
     yield from islice(replacements(tree), MOST_REPLACED)
+    yield from islice(formulas(tree), MOST_FORMULAS)
     numeric = frozenset(function.name for function in tree.functions() if _keeps_its_type(tree, function))
     for node in tree.nodes():
         if not in_function(node):

@@ -209,6 +209,17 @@ static void touch(const void *pointer, size_t bytes, bool read)
 } // namespace kcu
 
 extern "C" {
+static void kcu_note(unsigned part, bool same)
+{
+    if (!same) kcu::state->counting.differing[part / 32] |= 1u << part % 32;
+}
+// Another order of roundings is no other value.
+KCU_HIDDEN void kcu_probe_real(unsigned part, double value, double other)
+{
+    const double distance = value > other ? value - other : other - value, most = value > 0 ? value : -value;
+    kcu_note(part, value == other || distance <= 1e-4 * most || (value != value && other != other));
+}
+KCU_HIDDEN void kcu_probe_whole(unsigned part, long long value, long long other) { kcu_note(part, value == other); }
 KCU_HIDDEN void __sanitizer_cov_trace_pc()
 {
     kcu::Counting &c = kcu::state->counting;

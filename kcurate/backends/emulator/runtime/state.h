@@ -113,6 +113,7 @@ struct Counting {
     Reach *reaches;
     unsigned reach_count;
     unsigned ablated[32];  // a bit for each part that is left out
+    unsigned differing[32]; // a bit for each part whose probe found another value
     unsigned sample, seed; // run only so many blocks of a launch (0: all)
     char *code;            // of this library
     size_t code_bytes;
