@@ -29,7 +29,7 @@ from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
 from kcurate.judge.workers.protocol import MAX_BLOB_BYTES
 from kcurate.judge.workers.requests import Count, CountsAnswer, Reply
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.mutate.ablations import Ablation, ablations, guarded, probed, together
+from kcurate.mutate.ablations import Ablation, ablations, guarded, probed, together, with_probes
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Candidate, Outcome
 
@@ -38,6 +38,8 @@ LEAST_GAIN = 1.25
 # How many suspects are timed, the most parts that are tried, and processor seconds that this takes: at the
 # test sizes, after compilation (as many seconds at most), and at the bench size.
 TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 18.0, 15.0
+# Seconds after which probes that do not compile are no longer told from others.
+PROBING_S = 5.0
 # The share of the seconds at the test sizes after which parts are no longer tried alone.
 ALONE_SHARE = 0.6
 # The most parts that are needed alone and of which pairs are tried, the costliest first.
@@ -102,13 +104,17 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     """
     assert candidate.problem is not None, "plans are admitted first"
     until_s = time.perf_counter() + TRYING_S
-    serving = _serving(runs, candidate, counted_only=counted_only)
+    serving = _serving(runs, candidate, time.perf_counter() + PROBING_S, counted_only=counted_only)
     parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
         parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
     wanted = [number for part in parts for number in part.numbers]
-    compiled, numbers, unknown = _compiled(runs, candidate, wanted, until_s)
+
+    def compile_with(chosen: Collection[int]) -> Compiled | None:
+        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
+
+    compiled, numbers, unknown = _compiled(compile_with, wanted, until_s)
     if compiled is None:
         return Search(untried=len(parts) + len(left_over))
     left_over += tuple(part for part in parts if not unknown.isdisjoint(part.numbers))
@@ -133,15 +139,21 @@ def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspe
     return tuple(costly + unseen)
 
 
-def _serving(runs: CountedRuns, candidate: Candidate, *, counted_only: bool) -> frozenset[int]:
+def _serving(
+    runs: CountedRuns, candidate: Candidate, until_s: float, *, counted_only: bool
+) -> frozenset[int]:
     """The parts with probes none of which found another value; none where the emulator cannot run them."""
-    code, numbers = probed(candidate.slow)
-    compiled = runs.compiled_slow(replace(candidate.slow, code=code), candidate) if numbers else None
+
+    def compile_with(chosen: Collection[int]) -> Compiled | None:
+        return runs.compiled_slow(replace(candidate.slow, code=probed(candidate.slow, chosen)), candidate)
+
+    numbers = with_probes(candidate.slow)
+    compiled, usable, _ = _compiled(compile_with, numbers, until_s) if numbers else (None, frozenset(), None)
     if compiled is None:
         return frozenset()
     runner = _Runner(runs, candidate, compiled, counted_only=counted_only)
     try:
-        return numbers - runner.differing()
+        return usable - runner.differing()
     except (Ruling, BackendError):
         return frozenset()
     finally:
@@ -149,16 +161,13 @@ def _serving(runs: CountedRuns, candidate: Candidate, *, counted_only: bool) -> 
 
 
 def _compiled(
-    runs: CountedRuns, candidate: Candidate, numbers: Sequence[int], until_s: float
+    compile_with: Callable[[Collection[int]], Compiled | None], numbers: Sequence[int], until_s: float
 ) -> tuple[Compiled | None, frozenset[int], frozenset[int]]:
-    """The slow side with a guard around each part where that compiles, and the numbers of these parts.
+    """The slow side with what the parts with these numbers insert, where that compiles, and their numbers.
 
     Then the numbers of those that are still unknown at `until_s`.
     """
     unknown: set[int] = set()
-
-    def compile_with(chosen: Collection[int]) -> Compiled | None:
-        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
 
     def fitting(chosen: Sequence[int]) -> Iterator[int]:
         if time.perf_counter() > until_s:

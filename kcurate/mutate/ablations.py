@@ -16,11 +16,12 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
-from kcurate.mutate.formulas import MOST_FORMULAS, formulas
+from kcurate.mutate.formulas import CHANGES, MOST_FORMULAS, formulas
 from kcurate.mutate.guards import (
     LOOPS,
     MOST_PARTS,
     SWITCH,
+    Guard,
     Part,
     can_be_skipped,
     in_function,
@@ -56,6 +57,12 @@ _ORDERED: Mapping[bytes, int] = {
     b"fetch_or": 1, b"fetch_xor": 1, b"fetch_min": 1, b"fetch_max": 1,
 }  # fmt: skip
 _RELAXED = "cuda::std::memory_order_relaxed"
+# Atomics whose answer is not used, and what a thread alone at a place does instead.
+_ALONE: Mapping[bytes, str] = {
+    b"atomicAdd": "{0} + ({1})", b"atomicSub": "{0} - ({1})", b"atomicAnd": "{0} & ({1})",
+    b"atomicOr": "{0} | ({1})", b"atomicXor": "{0} ^ ({1})", b"atomicMin": "({1}) < {0} ? ({1}) : {0}",
+    b"atomicMax": "({1}) > {0} ? ({1}) : {0}", b"atomicExch": "{1}",
+}  # fmt: skip
 # How many values and places of a side are tried with earlier ones.
 MOST_REPLACED = 40
 # Calls inside calls, through variables too, that are left out together.
@@ -115,11 +122,15 @@ def ablations(
     return (*_without_steps(side, {**(buffers or {}), **side.buffers}), *_without_attributes(side), *of_code)
 
 
-def probed(side: Side) -> tuple[str, frozenset[int]]:
-    """The side's code with a probe for each part that has one, for the emulator; and the parts' numbers."""
-    parts = [replace(part, guards=(part.probe,) if part.probe else ()) for part in _parts_in(side)]
-    numbers = frozenset(number for number, part in enumerate(parts, 1) if part.probe)
-    return insert_guards(side.code, parts, numbers), numbers
+def with_probes(side: Side) -> tuple[int, ...]:
+    """The numbers of the parts that have a probe."""
+    return tuple(number for number, part in enumerate(_parts_in(side), 1) if part.probe is not None)
+
+
+def probed(side: Side, numbers: Collection[int]) -> str:
+    """The side's code with the probes of these parts, for the emulator."""
+    probes = [replace(part, guards=(part.probe,) if part.probe else ()) for part in _parts_in(side)]
+    return insert_guards(side.code, probes, numbers)
 
 
 def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
@@ -178,6 +189,7 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
         if node.type in LOOPS:
             yield left_out(tree, (node,), 0)
             yield from of_loop(tree, node)
+            yield from _of_swap_loop(tree, node)
         elif node.type == "if_statement":
             yield left_out(tree, (node,), 3)
             yield from one_way(tree, node)
@@ -274,8 +286,28 @@ def _of_atomic(tree: Tree, node: Node) -> Iterator[Part]:
         if tree.text(function) == b"atomicAdd":
             ticket = f"(({texts[1]}) * ({IN_ORDER[0].decode()}))"
             yield Part(f"the order of {what}", (instead(node, ticket),), 2, replaced=True)
-    elif tree.text(function) == b"atomicExch":
-        yield Part(f"the atomic in {what}", (instead(node, f"(*({texts[0]}) = ({texts[1]}))"),), 2)
+    elif (alone := _ALONE.get(tree.text(function))) is not None and len(texts) == 2:
+        if any(True for _ in tree.nodes(*CHANGES, "call_expression", within=listed.named_children[0])):
+            return
+        place = f"(*({texts[0]}))"
+        guard = instead(node, f"({place} = {alone.format(place, texts[1])})")
+        yield Part(f"the atomic in {what}", (guard,), 2, probe=_used_alone(node.parent, texts[0]))
+
+
+def _of_swap_loop(tree: Tree, loop: Node) -> Iterator[Part]:
+    """A store in place of a loop that ends once it has exchanged the value of a place."""
+    own = {declared.name for declared in tree.declared(loop)}
+    for _, _, listed in tree.calls(b"atomicCAS", within=loop):
+        used = {tree.text(use) for argument in listed for use in tree.nodes("identifier", within=argument)}
+        if len(listed) == 3 and not used & own:
+            place, _, value = (tree.text(argument).decode() for argument in listed)
+            store = Guard(loop.start_byte, loop.end_byte, f"{{ if ({SWITCH}) *({place}) = ({value}); else ", " }")
+            yield Part(f"the atomics of {shown(tree, loop)}", (store,), 2, probe=_used_alone(loop, place))
+
+
+def _used_alone(statement: Node, place: str) -> Guard:
+    """A probe that tells whether other threads of a launch come to a place too, before a statement."""
+    return Guard(statement.start_byte, statement.end_byte, f"{{ kcu_probe_alone(@, {place}); ", " }")
 
 
 def _of_order(tree: Tree, function: Node, listed: Node) -> Iterator[Part]:

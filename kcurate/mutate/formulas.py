@@ -45,7 +45,7 @@ _CALLS_OF_MATHS = re.compile(
     rb"_*(?:sqrt|rsqrt|cbrt|exp2|exp10|expm1|exp|log2|log10|log1p|log|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh"
     rb"|pow|fmod|remainder|floor|ceil|trunc|hypot|erf|float_as_u?int|u?int_as_float)f?"
 )
-_CHANGES = ("assignment_expression", "update_expression", "pointer_expression", "lambda_expression")
+CHANGES = ("assignment_expression", "update_expression", "lambda_expression")
 _REAL, _WHOLE = (b"float", b"double"), (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
 
 
@@ -109,8 +109,9 @@ def _of_expressions(scope: Scope) -> Iterator[_Value]:
     for node in tree.nodes("declaration", "expression_statement", within=body):
         if node.parent.type != "compound_statement":
             continue
+        unknown = {declared.name for declared in tree.declared_by(node)} if node.type == "declaration" else set()
         for like, value in (*assigned(scope, node), *_stored(scope, node)):
-            if _costs(tree, value):
+            if _costs(tree, value) and not any(tree.text(use) in unknown for use in tree.nodes("identifier", within=value)):
                 text = tree.text(value).decode()
                 guards = (instead(value, cast(like, b"@text@")),)
                 yield _Value(f"the value {shown(tree, value)}", text, like, node, guards, simple=True)
@@ -132,7 +133,7 @@ def _stored(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
 
 def _costs(tree: Tree, value: Node) -> bool:
     """Whether an expression divides or calls mathematics, and changes nothing."""
-    if any(True for _ in tree.nodes(*_CHANGES, within=value)):
+    if any(True for _ in tree.nodes(*CHANGES, "pointer_expression", within=value)):
         return False
     calls = [tree.text(call.child_by_field_name("function")) for call in tree.nodes("call_expression", within=value)]
     if not all(_CALLS_OF_MATHS.fullmatch(name) for name in calls):

@@ -312,6 +312,7 @@ KCU_EXPORT void kcu_close()
     give_back(state->blocks, MAX_RESIDENT_THREADS);
     give_back(state->copies, MAX_COPIES);
     give_back(state->boxes, MAX_BOXES);
+    give_back(state->counting.owners, OWNERS);
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 

@@ -41,7 +41,9 @@ extern KCU_HIDDEN char *kcu_dynamic; // dynamic shared memory of the running blo
 extern KCU_HIDDEN unsigned long kcu_dynamic_bytes;
 extern KCU_HIDDEN unsigned kcu_ablated[32]; // a bit for each part that an examined side leaves out (kcurate/mutate/guards.py)
 #define KCU_LEFT_OUT(part) (kcu_ablated[(part) / 32] >> (part) % 32 & 1u)
-// A formula that a part would put in a value's place: which ones ever differ is noted (kcurate/mutate/formulas.py).
+// Which parts may not be left out is noted: those whose formula differs from the value in whose place it would come
+// (kcurate/mutate/formulas.py), and those that use a place to which another thread of the launch comes too.
+KCU_HIDDEN void kcu_probe_alone(unsigned part, const volatile void *place);
 KCU_HIDDEN void kcu_probe_real(unsigned part, double value, double other);
 KCU_HIDDEN void kcu_probe_whole(unsigned part, long long value, long long other);
 extern KCU_HIDDEN unsigned kcu_patience; // atomics that the running thread may still do in a row
