@@ -68,8 +68,8 @@ def _findings(counted: Counted) -> Iterator[str]:
     more = max(1.0, slow.accesses / max(1, fast.accesses), slow.sectors / max(1, fast.sectors))
     if code_ratio(slow, fast) > MAX_DENSITY * more:
         yield (
-            f"the slow side runs {code_ratio(slow, fast):.3g} times as much code as the fast side, and accesses "
-            f"memory {more:.3g} times as much; the limit is {MAX_DENSITY:.3g} times as much code an access"
+            f"the slow side runs {code_ratio(slow, fast):.3g} times the code of the fast side, and accesses "
+            f"memory {more:.3g} times as much; the limit is {MAX_DENSITY:.3g} times the code an access"
         )
     # It launches threads that do nothing, which the fast side does not.
     yield from _idle_threads(slow, fast)

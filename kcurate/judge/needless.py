@@ -142,7 +142,7 @@ def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspe
 def _serving(
     runs: CountedRuns, candidate: Candidate, until_s: float, *, counted_only: bool
 ) -> frozenset[int]:
-    """The parts with probes none of which found another value; none where the emulator cannot run them."""
+    """The parts whose probes always agreed; none where the emulator cannot run them."""
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
         return runs.compiled_slow(replace(candidate.slow, code=probed(candidate.slow, chosen)), candidate)
@@ -153,7 +153,7 @@ def _serving(
         return frozenset()
     runner = _Runner(runs, candidate, compiled, counted_only=counted_only)
     try:
-        return usable - runner.differing()
+        return usable & runner.agreeing()
     except (Ruling, BackendError):
         return frozenset()
     finally:
@@ -277,8 +277,8 @@ class _Runner:
         found = tuple(self._at_bench(right, pairs, joint))
         return Search(found, len(parts) - tried, not self._cut_off)
 
-    def differing(self) -> frozenset[int]:
-        """The parts whose probes found another value in the trial in which parts are counted.
+    def agreeing(self) -> frozenset[int]:
+        """The parts whose probes always agreed in the trial in which parts are counted.
 
         Raises:
             Ruling, BackendError: the side does not run.
@@ -287,7 +287,7 @@ class _Runner:
         return frozenset(
             number
             for trial in chosen
-            for number in self._reply(trial, self._plan, (), time_limits.COUNT_S).body.differing
+            for number in self._reply(trial, self._plan, (), time_limits.COUNT_S).body.agreeing
         )
 
     def _largest_first(self, tests: Sequence[Trial]) -> list[Trial]:

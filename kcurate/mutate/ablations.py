@@ -16,7 +16,7 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
-from kcurate.mutate.formulas import CHANGES, MOST_FORMULAS, formulas
+from kcurate.mutate.formulas import CHANGES, MOST_FORMULAS, formulas, set_in
 from kcurate.mutate.guards import (
     LOOPS,
     MOST_PARTS,
@@ -298,10 +298,16 @@ def _of_swap_loop(tree: Tree, loop: Node) -> Iterator[Part]:
     """A store in place of a loop that ends once it has exchanged the value of a place."""
     own = {declared.name for declared in tree.declared(loop)}
     for _, _, listed in tree.calls(b"atomicCAS", within=loop):
-        used = {tree.text(use) for argument in listed for use in tree.nodes("identifier", within=argument)}
-        if len(listed) == 3 and not used & own:
+        names = [{tree.text(use) for use in tree.nodes("identifier", within=one)} for one in listed]
+        if (
+            len(names) == 3
+            and own.isdisjoint(set().union(*names))
+            and names[0].isdisjoint(set_in(tree, loop))
+        ):
             place, _, value = (tree.text(argument).decode() for argument in listed)
-            store = Guard(loop.start_byte, loop.end_byte, f"{{ if ({SWITCH}) *({place}) = ({value}); else ", " }")
+            store = Guard(
+                loop.start_byte, loop.end_byte, f"{{ if ({SWITCH}) *({place}) = ({value}); else ", " }"
+            )
             yield Part(f"the atomics of {shown(tree, loop)}", (store,), 2, probe=_used_alone(loop, place))
 
 

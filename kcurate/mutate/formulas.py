@@ -1,13 +1,13 @@
 """Formulas of one operation that may give what a side computes in a longer way.
 
-A value that a loop leaves, or that an expression with calls or divisions has, is compared with every formula
-of one operation on values that are known before: on the emulator all of them at once, by a probe each, while
-the side runs. Only a formula that always gave the same value is tried in its place. Example:
+A value that a loop leaves, or that an expression with divisions or calls of mathematics has, is compared
+with every formula of one operation on values that are known before: on the emulator by a probe each, all of
+them in one run. Only a formula that always gave the same value is tried in its place. Example:
 
     unsigned a = x[i], s = 0;
     for (unsigned b = r[i]; b; b >>= 1, a <<= 1) if (b & 1) s += a;    ->    s = x[i] * r[i];
 
-Not covered: earlier values as they are where nothing computes them (`kcurate.mutate.replacements`), formulas of
+Not covered: earlier values in place of what no loop computes (`kcurate.mutate.replacements`), formulas of
 several operations, values in arrays and structs.
 """
 
@@ -16,45 +16,52 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, ancestors
+from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree
 from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, instead, shown, skipped
-from kcurate.mutate.numbers_in_scope import ARITHMETIC, Scope, is_real
+from kcurate.mutate.numbers_in_scope import Scope, is_real
 from kcurate.mutate.replacements import assigned
 
 # Numbered after all other parts.
 RANK = 9
 # The most formulas of a side that are probed, of one value, and the known values and constants in them.
-MOST_FORMULAS, MOST_OF_A_VALUE, MOST_KNOWN, MOST_CONSTANTS = 400, 120, 5, 3
+MOST_FORMULAS, MOST_OF_A_VALUE, MOST_KNOWN, MOST_CONSTANTS = 250, 120, 5, 3
+# By what a formula is of: one number, two numbers, a number and a constant.
 _OF_REALS = (
     "{0}", "-{0}", "fabsf({0})", "{0} * {0}", "sqrtf({0})", "rsqrtf({0})", "1.0f / {0}", "expf({0})",
     "logf({0})", "sinf({0})", "cosf({0})", "tanhf({0})",
 )  # fmt: skip
-_OF_TWO_REALS = ("{0} * {1}", "{0} / {1}", "{1} / {0}", "{0} + {1}", "{0} - {1}", "{1} - {0}")
-_OF_REAL_AND_CONSTANT = ("{0} * {1}", "{0} / {1}", "{0} + {1}", "{0} - {1}")
+_WITH_A_REAL = ("{0} * {1}", "{0} / {1}", "{0} + {1}", "{0} - {1}")
+_OF_TWO_REALS = (*_WITH_A_REAL, "{1} / {0}", "{1} - {0}")
 _OF_WHOLES = ("{0}", "-{0}")
-_DIVIDED = ("({1} > 0 ? {0} / {1} : 0)", "({1} > 0 ? {0} % {1} : 0)")
-_OF_TWO_WHOLES = (
-    "{0} * {1}", "{0} + {1}", "{0} - {1}", "{1} - {0}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", *_DIVIDED,
-    *(text.replace("0}", "2}").replace("1}", "0}").replace("2}", "1}") for text in _DIVIDED),
+_WITH_A_WHOLE = (
+    "{0} * {1}", "{0} + {1}", "{0} - {1}", "({1} > 0 ? {0} / {1} : 0)", "({1} > 0 ? {0} % {1} : 0)",
 )  # fmt: skip
-_OF_WHOLE_AND_CONSTANT = ("{0} * {1}", "{0} + {1}", "{0} - {1}", *_DIVIDED)
+_OF_TWO_WHOLES = (
+    *_WITH_A_WHOLE, "{1} - {0}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "({0} > 0 ? {1} / {0} : 0)",
+    "({0} > 0 ? {1} % {0} : 0)",
+)  # fmt: skip
 _TO_WHOLE = ("(int)({0})", "(int)({0} * {1})", "(int)({0} / {1})")
-_CALLS_OF_MATHS = re.compile(
-    rb"_*(?:sqrt|rsqrt|cbrt|exp2|exp10|expm1|exp|log2|log10|log1p|log|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh"
-    rb"|pow|fmod|remainder|floor|ceil|trunc|hypot|erf|float_as_u?int|u?int_as_float)f?"
+# Constants that a formula may have; with 0 and 1 it would be another formula.
+_REAL_NUMBER = re.compile(r"(?![01]\.0*f?$)\d*\.\d*(?:e-?\d+)?f?")
+_WHOLE_NUMBER = re.compile(r"(?![01]$)\d{1,9}")
+_DIVIDES_OR_CALLS = re.compile(r"[/%]|\w\(")
+_MATHS = re.compile(
+    rb"_*(?:sqrt|rsqrt|cbrt|exp2|exp10|expm1|exp|log2|log10|log1p|log|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh"
+    rb"|tanh|pow|fmod|remainder|floor|ceil|trunc|hypot|erf|float_as_u?int|u?int_as_float)f?"
 )
 CHANGES = ("assignment_expression", "update_expression", "lambda_expression")
-_REAL, _WHOLE = (b"float", b"double"), (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
+_REAL = (b"float", b"double")
+_WHOLE = (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
 
 
 @dataclass(frozen=True)
 class _Value:
     """A number that a side computes: its text and type, and the statement before which it is known.
 
-    `guards`: what puts `@text@` in its place; `hidden`: variables that are not what they were before;
-    `simple`: formulas that cost less than a call or a division alone.
+    `guards`: what puts `@text@` in its place; `hidden`: variables that have changed since; `cheap`: only
+    formulas without divisions and calls are worth trying.
     """
 
     what: str
@@ -63,7 +70,7 @@ class _Value:
     before: Node
     guards: tuple[Guard, ...]
     hidden: frozenset[bytes] = frozenset()
-    simple: bool = False
+    cheap: bool = False
 
 
 def formulas(tree: Tree) -> Iterator[Part]:
@@ -71,148 +78,144 @@ def formulas(tree: Tree) -> Iterator[Part]:
     for function in tree.functions():
         scope = Scope(tree, function)
         for value in (*_left_by_loops(scope), *_of_expressions(scope)):
+            kind, place = "real" if is_real(value.like) else "whole", value.before.start_byte
             for text in islice(_texts(scope, value), MOST_OF_A_VALUE):
                 guards = tuple(
                     Guard(guard.start, guard.end, guard.before.replace("@text@", text), guard.after)
                     for guard in value.guards
                 )
-                kind = "real" if is_real(value.like) else "whole"
-                probe = Guard(
-                    value.before.start_byte, value.before.start_byte,
-                    f"kcu_probe_{kind}(@, {value.text}, {text}); ", "",
-                )  # fmt: skip
+                probe = Guard(place, place, f"kcu_probe_{kind}(@, {value.text}, {text}); ", "")
                 what = f"{value.what}, where {text} serves"
-                yield Part(what, guards, RANK, visible_in_counts=not value.simple, probe=probe)
+                yield Part(what, guards, RANK, visible_in_counts=not value.cheap, probe=probe)
 
 
 def _left_by_loops(scope: Scope) -> Iterator[_Value]:
-    """The variables that a loop changes and that a later statement of its block reads."""
-    tree, body = scope.tree, scope.function.body
-    for loop in tree.nodes(*LOOPS, within=body):
+    """The variables that a loop changes and that something after it in its block reads."""
+    tree = scope.tree
+    for loop in tree.nodes(*LOOPS, within=scope.function.body):
         later = _following(loop)
-        if later is None:
-            continue
-        set_ = _set_in(tree, loop)
-        for number in scope.visible_from(loop):
-            if number.name not in set_ or not any(True for _ in _uses_after(tree, number.name, loop)):
-                continue
-            name = number.name.decode()
-            store = f"if ({SWITCH}) {name} = {cast(number, b'@text@')}; "
-            guards = (skipped(loop), Guard(later.start_byte, later.start_byte, store, ""))
-            what = f"the value of {name} after {shown(tree, loop)}"
-            yield _Value(what, name, number, later, guards, set_)
+        changed = set_in(tree, loop)
+        for number in scope.visible_from(loop) if later is not None else ():
+            if number.name in changed and _is_read_after(tree, number.name, loop):
+                name = number.name.decode()
+                store = f"if ({SWITCH}) {name} = {cast(number, b'@text@')}; "
+                guards = (skipped(loop), Guard(later.start_byte, later.start_byte, store, ""))
+                what = f"the value of {name} after {shown(tree, loop)}"
+                yield _Value(what, name, number, later, guards, changed)
 
 
 def _of_expressions(scope: Scope) -> Iterator[_Value]:
-    """What a variable is set to, or what is stored, by an expression with calls of mathematics or divisions."""
-    tree, body = scope.tree, scope.function.body
-    for node in tree.nodes("declaration", "expression_statement", within=body):
+    """What a variable is set to, or what is stored, by an expression that costs more than an operation."""
+    tree = scope.tree
+    for node in tree.nodes("declaration", "expression_statement", within=scope.function.body):
         if node.parent.type != "compound_statement":
             continue
-        unknown = {declared.name for declared in tree.declared_by(node)} if node.type == "declaration" else set()
+        declared = tree.declared_by(node) if node.type == "declaration" else ()
+        unknown = {one.name for one in declared}
         for like, value in (*assigned(scope, node), *_stored(scope, node)):
-            if _costs(tree, value) and not any(tree.text(use) in unknown for use in tree.nodes("identifier", within=value)):
+            used = {tree.text(use) for use in tree.nodes("identifier", within=value)}
+            if _costs(tree, value) and used.isdisjoint(unknown):
                 text = tree.text(value).decode()
                 guards = (instead(value, cast(like, b"@text@")),)
-                yield _Value(f"the value {shown(tree, value)}", text, like, node, guards, simple=True)
+                yield _Value(f"the value {shown(tree, value)}", text, like, node, guards, cheap=True)
 
 
 def _stored(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
     """What a statement stores into an array that is a parameter."""
-    store = node.named_children[0] if node.named_children else None
+    tree, store = scope.tree, node.named_children[0] if node.named_children else None
     if store is None or store.type != "assignment_expression":
         return
-    left, right = (store.child_by_field_name(field) for field in ("left", "right"))
-    plain = scope.tree.text(store.child_by_field_name("operator")) == b"="
-    array = left.child_by_field_name("argument") if left.type == "subscript_expression" else None
-    for param in scope.function.params:
-        if plain and array is not None and param.stars == 1 and scope.tree.text(array) == param.name:
-            if param.type in (*_REAL, *_WHOLE):
-                yield param, right
+    left, sign, right = (store.child_by_field_name(field) for field in ("left", "operator", "right"))
+    if left.type == "subscript_expression" and tree.text(sign) == b"=":
+        array = _array(scope, left)
+        yield from [(array, right)] if array is not None else []
 
 
 def _costs(tree: Tree, value: Node) -> bool:
     """Whether an expression divides or calls mathematics, and changes nothing."""
     if any(True for _ in tree.nodes(*CHANGES, "pointer_expression", within=value)):
         return False
-    calls = [tree.text(call.child_by_field_name("function")) for call in tree.nodes("call_expression", within=value)]
-    if not all(_CALLS_OF_MATHS.fullmatch(name) for name in calls):
+    calls = [call.child_by_field_name("function") for call in tree.nodes("call_expression", within=value)]
+    if not all(_MATHS.fullmatch(tree.text(function)) for function in calls):
         return False
-    signs = (tree.text(node.child_by_field_name("operator")) for node in tree.nodes("binary_expression", within=value))
-    return bool(calls) or any(sign in (b"/", b"%") for sign in signs)
+    signs = (pair.child_by_field_name("operator") for pair in tree.nodes("binary_expression", within=value))
+    return bool(calls) or any(tree.text(sign) in (b"/", b"%") for sign in signs)
 
 
 def _texts(scope: Scope, value: _Value) -> Iterator[str]:
     """The formulas of one operation on what is known where a value is, the simplest first."""
-    known = [*_known(scope, value)]
-    reals, wholes = ([text for text, real in known if real is kind][:MOST_KNOWN] for kind in (True, False))
-    real_constants, whole_constants = _constants(scope)
-    params = [
-        param.name.decode() for param in scope.function.params
-        if scope.function.kernel and not param.stars and param.type in _WHOLE
-    ]  # fmt: skip
-    if is_real(value.like):
-        kinds = [(_OF_REALS, [(text,) for text in reals]), (_OF_TWO_REALS, combinations(reals, 2)),
-                 (_OF_REAL_AND_CONSTANT, [(a, b) for b in real_constants for a in reals])]  # fmt: skip
-    else:
-        to_wholes = [(a, b) for b in real_constants or ["1.0f"] for a in reals]
-        kinds = [(_OF_WHOLES, [(text,) for text in wholes]), (_OF_TWO_WHOLES, combinations(wholes, 2)),
-                 (_OF_WHOLE_AND_CONSTANT, [(a, b) for b in (*whole_constants, *params) for a in wholes]),
-                 (_TO_WHOLE, to_wholes)]  # fmt: skip
-    kind = value.like.type.decode()
-    for forms, operands in kinds:
-        for chosen in operands:
-            for form in forms:
-                text = form.format(*(one if form in _TO_WHOLE or is_real(value.like) else f"({kind})({one})" for one in chosen))
-                if not (value.simple and re.search(r"[/%]|\w\(", form)):
-                    yield f"({text})"
+    for form, operands in _to_real(scope, value) if is_real(value.like) else _to_whole(scope, value):
+        if not (value.cheap and _DIVIDES_OR_CALLS.search(form)):
+            yield f"({form.format(*operands)})"
+
+
+def _to_real(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
+    reals = [text for text, real in _known(scope, value) if real][:MOST_KNOWN]
+    constants = _constants(scope, _REAL_NUMBER)
+    yield from ((form, (text,)) for text in reals for form in _OF_REALS)
+    yield from ((form, two) for two in combinations(reals, 2) for form in _OF_TWO_REALS)
+    yield from ((form, (text, one)) for one, text in product(constants, reals) for form in _WITH_A_REAL)
+
+
+def _to_whole(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
+    # In the value's own type, as signed and unsigned numbers divide in two ways.
+    kind, known = value.like.type.decode(), [*_known(scope, value)]
+    wholes = [f"({kind})({text})" for text, real in known if not real][:MOST_KNOWN]
+    reals = [text for text, real in known if real][:MOST_KNOWN]
+    params = scope.function.params if scope.function.kernel else ()
+    sizes = [one.name.decode() for one in params if not one.stars and not one.sizes and one.type in _WHOLE]
+    constants = [f"({kind})({text})" for text in (*_constants(scope, _WHOLE_NUMBER), *sizes)]
+    factors = _constants(scope, _REAL_NUMBER) or ["1.0f"]
+    yield from ((form, (text,)) for text in wholes for form in _OF_WHOLES)
+    yield from ((form, two) for two in combinations(wholes, 2) for form in _OF_TWO_WHOLES)
+    yield from ((form, (text, one)) for one, text in product(constants, wholes) for form in _WITH_A_WHOLE)
+    yield from ((form, (text, one)) for one, text in product(factors, reals) for form in _TO_WHOLE)
 
 
 def _known(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
     """The variables and loads that a formula may use, and whether each is a real number."""
-    own = {value.like.name} if not value.simple else set()
-    uniform = scope.function.params if scope.function.kernel else ()
-    visible = [number for number in scope.visible_from(value.before) if number not in uniform]
-    visible = [number for number in visible if number.name not in value.hidden | own]
-    for number in visible[:MOST_KNOWN]:
-        if number.type in (*_REAL, *_WHOLE):
-            yield number.name.decode(), is_real(number)
-    names = {number.name for number in visible} | {param.name for param in scope.function.params}
-    seen = set()
-    for load in scope.tree.nodes("subscript_expression", within=scope.function.body):
-        text, kind = scope.tree.text(load), _kind_of(scope, load)
-        used = {scope.tree.text(use) for use in scope.tree.nodes("identifier", within=load)}
-        builtin = {b"threadIdx", b"blockIdx", b"blockDim"}
-        if kind is None or text in seen or _is_stored(load) or not used <= names | builtin:
+    tree, params = scope.tree, scope.function.params
+    # A kernel's parameters are equal in all threads, so they replace no thread's own value.
+    uniform = params if scope.function.kernel else ()
+    hidden = value.hidden if value.cheap else value.hidden | {value.like.name}
+    visible = [number for number in scope.visible_from(value.before) if number.name not in hidden]
+    numbers = [number for number in visible if number not in uniform and number.type in (*_REAL, *_WHOLE)]
+    yield from ((number.name.decode(), is_real(number)) for number in numbers[:MOST_KNOWN])
+    names = {number.name for number in (*visible, *params)} | {b"threadIdx", b"blockIdx", b"blockDim"}
+    seen: set[bytes] = set()
+    for load in tree.nodes("subscript_expression", within=scope.function.body):
+        text, array = tree.text(load), _array(scope, load)
+        used = {tree.text(use) for use in tree.nodes("identifier", within=load)}
+        costs = value.cheap and _DIVIDES_OR_CALLS.search(text.decode())
+        if array is None or costs or text in seen or not used <= names or _is_changed(tree, load):
             continue
         seen.add(text)
-        yield text.decode(), kind in _REAL
+        yield text.decode(), array.type in _REAL
 
 
-def _kind_of(scope: Scope, load: Node) -> bytes | None:
-    """The type of what is loaded from a parameter, where it is a number's."""
-    array = scope.tree.text(load.child_by_field_name("argument"))
-    kinds = [param.type for param in scope.function.params if param.stars == 1 and param.name == array]
-    return kinds[0] if kinds and kinds[0] in (*_REAL, *_WHOLE) else None
+def _array(scope: Scope, subscript: Node) -> Declared | None:
+    """The array of numbers that is indexed, if it is a parameter."""
+    name = scope.tree.text(subscript.child_by_field_name("argument"))
+    found = [param for param in scope.function.params if param.stars == 1 and param.name == name]
+    return found[0] if found and found[0].type in (*_REAL, *_WHOLE) else None
 
 
-def _is_stored(load: Node) -> bool:
+def _is_changed(tree: Tree, load: Node) -> bool:
+    """Whether an element is stored into, or its place changes something."""
     parent = load.parent
     stored = parent.type == "assignment_expression" and parent.child_by_field_name("left").id == load.id
-    return stored or parent.type in ("update_expression", "pointer_expression")
+    stored |= parent.type in ("update_expression", "pointer_expression")
+    return stored or any(True for _ in tree.nodes(*CHANGES, "call_expression", within=load))
 
 
-def _constants(scope: Scope) -> tuple[list[str], list[str]]:
-    """The numbers in a function, without 0 and 1: real ones, and whole ones."""
-    found = dict.fromkeys(
-        scope.tree.text(node).decode() for node in scope.tree.nodes("number_literal", within=scope.function.body)
-    )
-    real = [text for text in found if re.fullmatch(r"\d*\.\d*(?:e-?\d+)?f?", text) and text.rstrip("f") not in ("0.0", "1.0")]
-    whole = [text for text in found if re.fullmatch(r"\d{1,9}", text) and text not in ("0", "1")]
-    return real[:MOST_CONSTANTS], whole[:MOST_CONSTANTS]
+def _constants(scope: Scope, pattern: re.Pattern[str]) -> list[str]:
+    """Numbers in a function that a pattern takes."""
+    numbers = scope.tree.nodes("number_literal", within=scope.function.body)
+    found = dict.fromkeys(scope.tree.text(node).decode() for node in numbers)
+    return [text for text in found if pattern.fullmatch(text)][:MOST_CONSTANTS]
 
 
-def _set_in(tree: Tree, loop: Node) -> frozenset[bytes]:
+def set_in(tree: Tree, loop: Node) -> frozenset[bytes]:
     """The variables that a loop assigns or counts."""
     targets = [node.child_by_field_name("left") for node in tree.nodes("assignment_expression", within=loop)]
     targets += [node.child_by_field_name("argument") for node in tree.nodes("update_expression", within=loop)]
@@ -221,13 +224,11 @@ def _set_in(tree: Tree, loop: Node) -> frozenset[bytes]:
 
 def _following(loop: Node) -> Node | None:
     """The statement after a loop in its block."""
-    if loop.parent.type != "compound_statement":
-        return None
-    later = loop.next_named_sibling
+    later = loop.next_named_sibling if loop.parent.type == "compound_statement" else None
     while later is not None and later.type == "comment":
         later = later.next_named_sibling
     return later
 
 
-def _uses_after(tree: Tree, name: bytes, loop: Node) -> Iterator[Node]:
-    return (use for use in tree.uses(name, within=loop.parent) if use.start_byte >= loop.end_byte)
+def _is_read_after(tree: Tree, name: bytes, loop: Node) -> bool:
+    return any(use.start_byte >= loop.end_byte for use in tree.uses(name, within=loop.parent))

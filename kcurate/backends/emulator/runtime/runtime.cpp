@@ -318,7 +318,7 @@ KCU_EXPORT void kcu_close()
 
 // Read the counts (a Tally) and begin anew. From now on at most `sample` blocks of a launch run (0: all), which
 // `seed` chooses; the counts are those of all blocks, as if the others were alike. The parts with a bit in `ablated`
-// are left out; then it has those whose probes differed since the last call.
+// are left out; then it has those whose probes agreed since the last call.
 KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, unsigned *ablated)
 {
     Counting &c = state->counting;
@@ -327,8 +327,10 @@ KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, 
     c.sample = sample;
     c.seed = seed;
     memcpy(c.ablated, ablated, sizeof c.ablated);
-    memcpy(ablated, c.differing, sizeof c.differing);
-    memset(c.differing, 0, sizeof c.differing);
+    memset(ablated, 0, sizeof c.ablated);
+    for (unsigned part = 0; part < 1024; part++)
+        if (c.probed[part].varied && !c.probed[part].refuted) ablated[part / 32] |= 1u << part % 32;
+    memset(c.probed, 0, sizeof c.probed);
     state->launches = 0; // the same blocks, in the same order, for the same seed
     const Tally found = take_counts();
     memcpy(counts, &found, sizeof found);

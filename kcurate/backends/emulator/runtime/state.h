@@ -113,7 +113,10 @@ struct Counting {
     Reach *reaches;
     unsigned reach_count;
     unsigned ablated[32];  // a bit for each part that is left out
-    unsigned differing[32]; // a bit for each part whose probe found another value, or another thread
+    struct Probed {
+        double first;
+        bool reached, varied, refuted;
+    } probed[1024]; // what the probes of each part found
     struct Owner {
         uintptr_t at;
         unsigned long thread;

@@ -249,7 +249,7 @@ class SideServer:
             prepared.close()
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.data).digest() for array in outputs.values()))
         counts = device.counts(module)
-        answer = CountsAnswer(counts, reached, digest.hexdigest(), device.differing(module))
+        answer = CountsAnswer(counts, reached, digest.hexdigest(), device.agreeing(module))
         return Reply(answer, {} if asked.sample else outputs)
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
