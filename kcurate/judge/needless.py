@@ -455,7 +455,8 @@ class _Runner:
         if counts and whole.trial.slot != "far":
             self._gains[_key(part)] = _gain(whole.counts, without, part)
         if whole.trial.at_bench:
-            return digest == whole.digest or part.regridded or (part.replaced and not self._counted_only)
+            loose = part.regridded or part.rounded or (part.replaced and not self._counted_only)
+            return digest == whole.digest or loose
         return not self._differ(whole, outputs)
 
     def _differ(self, whole: _Whole, outputs: Outputs) -> bool:

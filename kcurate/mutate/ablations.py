@@ -61,7 +61,7 @@ _RELAXED = "cuda::std::memory_order_relaxed"
 _ALONE: Mapping[bytes, str] = {
     b"atomicAdd": "{0} + ({1})", b"atomicSub": "{0} - ({1})", b"atomicAnd": "{0} & ({1})",
     b"atomicOr": "{0} | ({1})", b"atomicXor": "{0} ^ ({1})", b"atomicMin": "({1}) < {0} ? ({1}) : {0}",
-    b"atomicMax": "({1}) > {0} ? ({1}) : {0}", b"atomicExch": "{1}",
+    b"atomicMax": "({1}) > {0} ? ({1}) : {0}",
 }  # fmt: skip
 # How many values and places of a side are tried with earlier ones.
 MOST_REPLACED = 40
@@ -76,8 +76,8 @@ class Ablation:
     `numbers`: the parts' in `guarded`; none where the side differs in its plan or its attributes alone.
     `visible_in_counts`: the emulator's counts show what the part costs. `regridded`: a few of its blocks are
     other ones than the whole side's. `replaced`: an earlier value replaces a later one, perhaps as an index,
-    so that a block may work at other places. `run`: neighbouring statements. `attributes`: where in the code
-    those begin that it lacks.
+    so that a block may work at other places. `run`: neighbouring statements. `rounded`: numbers may be
+    rounded otherwise. `attributes`: where in the code those begin that it lacks.
     """
 
     what: str
@@ -88,6 +88,7 @@ class Ablation:
     regridded: bool = False
     replaced: bool = False
     run: bool = False
+    rounded: bool = False
     attributes: tuple[int, ...] = ()
 
     def covers(self, other: Ablation) -> bool:
@@ -114,6 +115,7 @@ def ablations(
             part.visible_in_counts,
             replaced=part.replaced,
             run=part.run,
+            rounded=part.rounded,
         )
         for number, part in enumerate(_parts_in(side), 1)
         if part.probe is None or number in serving
@@ -148,6 +150,7 @@ def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
         all(part.visible_in_counts for part in parts),
         any(part.regridded for part in parts),
         any(part.replaced for part in parts),
+        rounded=any(part.rounded for part in parts),
     )
 
 
@@ -286,12 +289,18 @@ def _of_atomic(tree: Tree, node: Node) -> Iterator[Part]:
         if tree.text(function) == b"atomicAdd":
             ticket = f"(({texts[1]}) * ({IN_ORDER[0].decode()}))"
             yield Part(f"the order of {what}", (instead(node, ticket),), 2, replaced=True)
-    elif (alone := _ALONE.get(tree.text(function))) is not None and len(texts) == 2:
-        if any(True for _ in tree.nodes(*CHANGES, "call_expression", within=listed.named_children[0])):
-            return
+    elif tree.text(function) == b"atomicExch":
+        yield Part(f"the atomic in {what}", (instead(node, f"(*({texts[0]}) = ({texts[1]}))"),), 2)
+    elif (alone := _ALONE.get(tree.text(function))) is not None and not _changes(
+        tree, listed.named_children[0]
+    ):
         place = f"(*({texts[0]}))"
         guard = instead(node, f"({place} = {alone.format(place, texts[1])})")
         yield Part(f"the atomic in {what}", (guard,), 2, probe=_used_alone(node.parent, texts[0]))
+
+
+def _changes(tree: Tree, place: Node) -> bool:
+    return any(True for _ in tree.nodes(*CHANGES, "call_expression", within=place))
 
 
 def _of_swap_loop(tree: Tree, loop: Node) -> Iterator[Part]:

@@ -78,7 +78,8 @@ def formulas(tree: Tree) -> Iterator[Part]:
     for function in tree.functions():
         scope = Scope(tree, function)
         for value in (*_left_by_loops(scope), *_of_expressions(scope)):
-            kind, place = "real" if is_real(value.like) else "whole", value.before.start_byte
+            real, place = is_real(value.like), value.before.start_byte
+            kind = "real" if real else "whole"
             for text in islice(_texts(scope, value), MOST_OF_A_VALUE):
                 guards = tuple(
                     Guard(guard.start, guard.end, guard.before.replace("@text@", text), guard.after)
@@ -86,7 +87,7 @@ def formulas(tree: Tree) -> Iterator[Part]:
                 )
                 probe = Guard(place, place, f"kcu_probe_{kind}(@, {value.text}, {text}); ", "")
                 what = f"{value.what}, where {text} serves"
-                yield Part(what, guards, RANK, visible_in_counts=not value.cheap, probe=probe)
+                yield Part(what, guards, RANK, not value.cheap, rounded=real, probe=probe)
 
 
 def _left_by_loops(scope: Scope) -> Iterator[_Value]:
