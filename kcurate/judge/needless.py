@@ -103,8 +103,8 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     `counted_only`: those alone that the counts show to be so. Not complete where the emulator cannot run it.
     """
     assert candidate.problem is not None, "plans are admitted first"
-    until_s = time.perf_counter() + TRYING_S
     serving = _serving(runs, candidate, time.perf_counter() + PROBING_S, counted_only=counted_only)
+    until_s = time.perf_counter() + TRYING_S
     parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
         parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)

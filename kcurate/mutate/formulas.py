@@ -14,11 +14,11 @@ several operations, values in arrays and structs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
 from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, instead, shown, skipped
 from kcurate.mutate.numbers_in_scope import Scope, is_real
 from kcurate.mutate.replacements import assigned
@@ -107,7 +107,10 @@ def _left_by_loops(scope: Scope) -> Iterator[_Value]:
 
 def _of_expressions(scope: Scope) -> Iterator[_Value]:
     """What a variable is set to, or what is stored, by an expression that costs more than an operation."""
-    tree = scope.tree
+    tree, helpers = (
+        scope.tree,
+        {function.name for function in scope.tree.functions() if _is_of_numbers(function)},
+    )
     for node in tree.nodes("declaration", "expression_statement", within=scope.function.body):
         if node.parent.type != "compound_statement":
             continue
@@ -115,10 +118,18 @@ def _of_expressions(scope: Scope) -> Iterator[_Value]:
         unknown = {one.name for one in declared}
         for like, value in (*assigned(scope, node), *_stored(scope, node)):
             used = {tree.text(use) for use in tree.nodes("identifier", within=value)}
-            if _costs(tree, value) and used.isdisjoint(unknown):
+            if _costs(scope, value, helpers) and used.isdisjoint(unknown):
                 text = tree.text(value).decode()
                 guards = (instead(value, cast(like, b"@text@")),)
-                yield _Value(f"the value {shown(tree, value)}", text, like, node, guards, cheap=True)
+                cheap = used.isdisjoint(helpers)
+                yield _Value(f"the value {shown(tree, value)}", text, like, node, guards, cheap=cheap)
+
+
+def _is_of_numbers(function: Function) -> bool:
+    """Whether a function of the side's own has numbers alone as parameters."""
+    params = function.params
+    plain = all(not one.stars and not one.sizes and not one.reference for one in params)
+    return plain and not function.kernel and all(one.type in (*_REAL, *_WHOLE) for one in params)
 
 
 def _stored(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
@@ -132,15 +143,26 @@ def _stored(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
         yield from [(array, right)] if array is not None else []
 
 
-def _costs(tree: Tree, value: Node) -> bool:
-    """Whether an expression divides or calls mathematics, and changes nothing."""
+def _costs(scope: Scope, value: Node, helpers: Collection[bytes]) -> bool:
+    """Whether an expression changes nothing, and calls something or divides by what a compiler does not know.
+
+    `helpers`: functions that may be called beside those of mathematics.
+    """
+    tree = scope.tree
     if any(True for _ in tree.nodes(*CHANGES, "pointer_expression", within=value)):
         return False
-    calls = [call.child_by_field_name("function") for call in tree.nodes("call_expression", within=value)]
-    if not all(_MATHS.fullmatch(tree.text(function)) for function in calls):
+    functions = (call.child_by_field_name("function") for call in tree.nodes("call_expression", within=value))
+    calls = [tree.text(function) for function in functions]
+    if not all(name in helpers or _MATHS.fullmatch(name) for name in calls):
         return False
-    signs = (pair.child_by_field_name("operator") for pair in tree.nodes("binary_expression", within=value))
-    return bool(calls) or any(tree.text(sign) in (b"/", b"%") for sign in signs)
+    pairs = [
+        [pair.child_by_field_name(field) for field in ("operator", "right")]
+        for pair in tree.nodes("binary_expression", within=value)
+    ]
+    own = {number.name for number in scope.numbers if b"constexpr" not in number.qualifiers}
+    divisors = [right for sign, right in pairs if tree.text(sign) in (b"/", b"%")]
+    names = {tree.text(use) for right in divisors for use in tree.nodes("identifier", within=right)}
+    return bool(calls) or not names.isdisjoint(own)
 
 
 def _texts(scope: Scope, value: _Value) -> Iterator[str]:

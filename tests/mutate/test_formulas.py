@@ -62,7 +62,7 @@ def test_parts_with_probes_are_tried_only_where_these_agreed() -> None:
     ("body", "pair"),
     [
         ("out[i] = exp(log(a[i]) + log(b[i]));", "exp(log(a[i]) + log(b[i])), (a[i] * b[i])"),
-        ("int p = i * 7; int k = p / 7; out[k] = a[k];", "p / 7, ((int)(i))"),
+        ("int p = i * n; int k = p / n; out[k] = a[k];", "p / n, ((int)(i))"),
         ("float v = a[i], w = 0; while (w < v) w += 1; out[i] = w;", "w, (sqrtf(v))"),
         ("float v = a[i]; int k = 0; while (k * 0.5f < v) k++; out[i] = k;", "k, ((int)(v / 0.5f))"),
     ],
@@ -77,11 +77,23 @@ def test_values_are_compared_with_formulas_of_their_kind(body: str, pair: str) -
         "out[i] = a[i] * b[i];",  # costs no more than a formula
         "out[i] = helper(a[i]) / 2;",  # may change something
         "float w = 0; while (w < 5) w += a[i];",  # nobody reads it
-        "int p = a[i], k = p / 7; out[k] = b[k];",  # `p` is not known before the statement
+        "int p = a[i], k = p / n; out[k] = b[k];",  # `p` is not known before the statement
+        "int p = a[i]; int k = p / 8; out[k] = b[k];",  # a compiler makes it a shift
     ],
 )
 def test_nothing_is_probed_where_a_formula_is_no_gain_or_cannot_stand(body: str) -> None:
     assert not probes(inside(body))
+
+
+def test_a_call_of_a_function_of_numbers_is_compared_with_all_formulas() -> None:
+    helper = "__device__ int times(int a, int b) { return b ? a + times(a, b - 1) : 0; }\n"
+    kernel = (
+        "__global__ void f(const int* a, int* out, int n) { int i = threadIdx.x; out[i] = times(a[i], i); }"
+    )
+    found = probes(Side(helper + kernel, ()))
+    assert "times(a[i], i), ((int)(i) * (int)(a[i]))" in found
+    taking_a_pointer = helper.replace("int a,", "int* a,").replace("a +", "*a +")
+    assert not probes(Side(taking_a_pointer + kernel.replace("a[i], i", "a, i"), ()))
 
 
 def test_an_expression_is_compared_with_cheaper_formulas_alone() -> None:
