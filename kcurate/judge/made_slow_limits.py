@@ -64,9 +64,9 @@ def _findings(counted: Counted) -> Iterator[str]:
             f"the slow side runs {slow.code_bytes} bytes of code where the fast side runs {fast.code_bytes}, "
             f"{code_ratio(slow, fast):.3g} times as many; the limit is {limit:.3g} times"
         )
-    # Naive code is slow since it accesses more, or at worse places; this only computes more.
+    # Naive code of the same order is slow as it accesses more, or at worse places; this only computes more.
     more = max(1.0, slow.accesses / max(1, fast.accesses), slow.sectors / max(1, fast.sectors))
-    if code_ratio(slow, fast) > MAX_DENSITY * more:
+    if limit <= MAX_CODE_RATIO and code_ratio(slow, fast) > MAX_DENSITY * more:
         yield (
             f"the slow side runs {code_ratio(slow, fast):.3g} times the code of the fast side, and accesses "
             f"memory {more:.3g} times as much; the limit is {MAX_DENSITY:.3g} times the code an access"

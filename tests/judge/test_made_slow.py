@@ -95,6 +95,8 @@ def test_more_code_comes_with_more_accesses(accesses: int, sectors: int, *, refu
     fast = replace(counts(1_000), accesses=100, sectors=100)
     found = wasted(Counted(((slow, fast),)))
     assert ("9 times the code" in found if found else False) is refused
+    smaller = (replace(counts(400), accesses=20, sectors=20), replace(counts(200), accesses=20, sectors=20))
+    assert wasted(Counted((smaller, (slow, fast)))) is None  # of a higher order
 
 
 def test_a_ratio_that_grows_with_the_test_sizes_may_go_on_growing() -> None:
