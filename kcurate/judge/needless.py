@@ -283,7 +283,7 @@ class _Runner:
         Raises:
             Ruling, BackendError: the side does not run.
         """
-        chosen = self._largest_first(trials(self._problem, self._runs.seed))[:1]
+        chosen = self._largest_first([*trials(self._problem, self._runs.seed)])[:1]
         return frozenset(
             number
             for trial in chosen

@@ -94,9 +94,10 @@ def _left_by_loops(scope: Scope) -> Iterator[_Value]:
     """The variables that a loop changes and that something after it in its block reads."""
     tree = scope.tree
     for loop in tree.nodes(*LOOPS, within=scope.function.body):
-        later = _following(loop)
-        changed = set_in(tree, loop)
-        for number in scope.visible_from(loop) if later is not None else ():
+        later, changed = _following(loop), set_in(tree, loop)
+        if later is None:
+            continue
+        for number in scope.visible_from(loop):
             if number.name in changed and _is_read_after(tree, number.name, loop):
                 name = number.name.decode()
                 store = f"if ({SWITCH}) {name} = {cast(number, b'@text@')}; "
