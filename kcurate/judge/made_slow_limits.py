@@ -28,6 +28,8 @@ MIN_CODE_SHARE = 1 / 8
 MAX_CODE_RATIO_GROWTH, MAX_TIME_RATIO_GROWTH = 8.0, 16.0
 # Idle threads: all lanes of a warp but one, and more than rounding up a few launches to whole blocks leaves.
 IDLE_SHARE, MIN_IDLE_THREADS = 31 / 32, 4096
+# How many times as much code as the fast side the slow one may run for each access to memory and each sector.
+MAX_DENSITY = 6.0
 # Shared memory per block, static or dynamic, that limits occupancy, and the share of it that must be read.
 MIN_SHARED_BYTES, MIN_READ_SHARE = 16 << 10, 1 / 4
 # The largest speedup over a slow side of a suite without a naive variant; with one, the speedup over that
@@ -61,6 +63,13 @@ def _findings(counted: Counted) -> Iterator[str]:
         yield (
             f"the slow side runs {slow.code_bytes} bytes of code where the fast side runs {fast.code_bytes}, "
             f"{code_ratio(slow, fast):.3g} times as many; the limit is {limit:.3g} times"
+        )
+    # Naive code of the same order is slow as it accesses more, or at worse places; this only computes more.
+    more = max(1.0, slow.accesses / max(1, fast.accesses), slow.sectors / max(1, fast.sectors))
+    if limit <= MAX_CODE_RATIO and code_ratio(slow, fast) > MAX_DENSITY * more:
+        yield (
+            f"the slow side runs {code_ratio(slow, fast):.3g} times the code of the fast side, and accesses "
+            f"memory {more:.3g} times as much; the limit is {MAX_DENSITY:.3g} times the code an access"
         )
     # It launches threads that do nothing, which the fast side does not.
     yield from _idle_threads(slow, fast)

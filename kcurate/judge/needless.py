@@ -27,9 +27,9 @@ from kcurate.judge.counted_runs import SAMPLED_BLOCKS, CountedRuns
 from kcurate.judge.explained import explained_us
 from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
 from kcurate.judge.workers.protocol import MAX_BLOB_BYTES
-from kcurate.judge.workers.requests import Count
+from kcurate.judge.workers.requests import Count, CountsAnswer, Reply
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.mutate.ablations import Ablation, ablations, guarded, together
+from kcurate.mutate.ablations import Ablation, ablations, guarded, probed, together, with_probes
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Candidate, Outcome
 
@@ -38,6 +38,8 @@ LEAST_GAIN = 1.25
 # How many suspects are timed, the most parts that are tried, and processor seconds that this takes: at the
 # test sizes, after compilation (as many seconds at most), and at the bench size.
 TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 18.0, 15.0
+# Seconds after which probes that do not compile are no longer told from others.
+PROBING_S = 5.0
 # The share of the seconds at the test sizes after which parts are no longer tried alone.
 ALONE_SHARE = 0.6
 # The most parts that are needed alone and of which pairs are tried, the costliest first.
@@ -101,13 +103,18 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     `counted_only`: those alone that the counts show to be so. Not complete where the emulator cannot run it.
     """
     assert candidate.problem is not None, "plans are admitted first"
+    serving = _serving(runs, candidate, time.perf_counter() + PROBING_S, counted_only=counted_only)
     until_s = time.perf_counter() + TRYING_S
-    parts = ablations(candidate.slow, candidate.problem.buffers)
+    parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
         parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
     wanted = [number for part in parts for number in part.numbers]
-    compiled, numbers, unknown = _compiled(runs, candidate, wanted, until_s)
+
+    def compile_with(chosen: Collection[int]) -> Compiled | None:
+        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
+
+    compiled, numbers, unknown = _compiled(compile_with, wanted, until_s)
     if compiled is None:
         return Search(untried=len(parts) + len(left_over))
     left_over += tuple(part for part in parts if not unknown.isdisjoint(part.numbers))
@@ -132,17 +139,35 @@ def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspe
     return tuple(costly + unseen)
 
 
+def _serving(
+    runs: CountedRuns, candidate: Candidate, until_s: float, *, counted_only: bool
+) -> frozenset[int]:
+    """The parts whose probes always agreed; none where the emulator cannot run them."""
+
+    def compile_with(chosen: Collection[int]) -> Compiled | None:
+        return runs.compiled_slow(replace(candidate.slow, code=probed(candidate.slow, chosen)), candidate)
+
+    numbers = with_probes(candidate.slow)
+    compiled, usable, _ = _compiled(compile_with, numbers, until_s) if numbers else (None, frozenset(), None)
+    if compiled is None:
+        return frozenset()
+    runner = _Runner(runs, candidate, compiled, counted_only=counted_only)
+    try:
+        return usable & runner.agreeing()
+    except (Ruling, BackendError):
+        return frozenset()
+    finally:
+        runner.close()
+
+
 def _compiled(
-    runs: CountedRuns, candidate: Candidate, numbers: Sequence[int], until_s: float
+    compile_with: Callable[[Collection[int]], Compiled | None], numbers: Sequence[int], until_s: float
 ) -> tuple[Compiled | None, frozenset[int], frozenset[int]]:
-    """The slow side with a guard around each part where that compiles, and the numbers of these parts.
+    """The slow side with what the parts with these numbers insert, where that compiles, and their numbers.
 
     Then the numbers of those that are still unknown at `until_s`.
     """
     unknown: set[int] = set()
-
-    def compile_with(chosen: Collection[int]) -> Compiled | None:
-        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
 
     def fitting(chosen: Sequence[int]) -> Iterator[int]:
         if time.perf_counter() > until_s:
@@ -251,6 +276,19 @@ class _Runner:
         joint = self._greedily([*filter(self._costs, pairs)], passes, joint)
         found = tuple(self._at_bench(right, pairs, joint))
         return Search(found, len(parts) - tried, not self._cut_off)
+
+    def agreeing(self) -> frozenset[int]:
+        """The parts whose probes always agreed in the trial in which parts are counted.
+
+        Raises:
+            Ruling, BackendError: the side does not run.
+        """
+        chosen = self._largest_first([*trials(self._problem, self._runs.seed)])[:1]
+        return frozenset(
+            number
+            for trial in chosen
+            for number in self._reply(trial, self._plan, (), time_limits.COUNT_S).body.agreeing
+        )
 
     def _largest_first(self, tests: Sequence[Trial]) -> list[Trial]:
         """The nominal trial of the largest test size, in which parts are counted, then all others."""
@@ -417,7 +455,8 @@ class _Runner:
         if counts and whole.trial.slot != "far":
             self._gains[_key(part)] = _gain(whole.counts, without, part)
         if whole.trial.at_bench:
-            return digest == whole.digest or part.regridded or (part.replaced and not self._counted_only)
+            loose = part.regridded or part.rounded or (part.replaced and not self._counted_only)
+            return digest == whole.digest or loose
         return not self._differ(whole, outputs)
 
     def _differ(self, whole: _Whole, outputs: Outputs) -> bool:
@@ -427,6 +466,13 @@ class _Runner:
     def _count(
         self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float
     ) -> tuple[Outputs, str, Counts]:
+        reply = self._reply(trial, plan, numbers, limit_s)
+        outputs = arrays_of(self._problem, reply.blobs, trial.sizes, None, sorted(reply.blobs))
+        return outputs, reply.body.digest, reply.body.counts
+
+    def _reply(
+        self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float
+    ) -> Reply[CountsAnswer]:
         if self._proxy is None or plan != self._plan:
             self.close()
             side = replace(self._candidate.slow, plan=plan)  # type: ignore[arg-type]
@@ -444,7 +490,4 @@ class _Runner:
         if not proxy.worker.works_for(limit_s, STARVED * limit_s):
             self._cut_off |= proxy.worker.cpu_s < until_cpu_s
             raise Ruling(Outcome.TIMEOUT, "it takes much longer than the whole side", side="slow")
-        reply = proxy.answer(MAX_BLOB_BYTES)
-        names = sorted(reply.blobs)
-        outputs = arrays_of(self._problem, reply.blobs, trial.sizes, None, names)
-        return outputs, reply.body.digest, reply.body.counts
+        return proxy.answer(MAX_BLOB_BYTES)

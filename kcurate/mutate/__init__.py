@@ -5,6 +5,7 @@
 | `ablations` | parts of a side that might be needless, and the side without each of them |
 | `broken` | mistakes that show without running the code, such as a lost semicolon |
 | `choosing` | changes to a text as changes to a side |
+| `formulas` | formulas of one operation that may give what a side computes in a longer way |
 | `guards` | spans of a code that do not run, or run as something else, all in one text |
 | `replacements` | computations replaced by a value that is already available |
 | `rounds` | loops with fewer rounds, and threads that all take one way |

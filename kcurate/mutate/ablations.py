@@ -16,10 +16,12 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
+from kcurate.mutate.formulas import CHANGES, MOST_FORMULAS, formulas, set_in
 from kcurate.mutate.guards import (
     LOOPS,
     MOST_PARTS,
     SWITCH,
+    Guard,
     Part,
     can_be_skipped,
     in_function,
@@ -55,6 +57,12 @@ _ORDERED: Mapping[bytes, int] = {
     b"fetch_or": 1, b"fetch_xor": 1, b"fetch_min": 1, b"fetch_max": 1,
 }  # fmt: skip
 _RELAXED = "cuda::std::memory_order_relaxed"
+# Atomics whose answer is not used, and what a thread alone at a place does instead.
+_ALONE: Mapping[bytes, str] = {
+    b"atomicAdd": "{0} + ({1})", b"atomicSub": "{0} - ({1})", b"atomicAnd": "{0} & ({1})",
+    b"atomicOr": "{0} | ({1})", b"atomicXor": "{0} ^ ({1})", b"atomicMin": "({1}) < {0} ? ({1}) : {0}",
+    b"atomicMax": "({1}) > {0} ? ({1}) : {0}",
+}  # fmt: skip
 # How many values and places of a side are tried with earlier ones.
 MOST_REPLACED = 40
 # Calls inside calls, through variables too, that are left out together.
@@ -68,8 +76,8 @@ class Ablation:
     `numbers`: the parts' in `guarded`; none where the side differs in its plan or its attributes alone.
     `visible_in_counts`: the emulator's counts show what the part costs. `regridded`: a few of its blocks are
     other ones than the whole side's. `replaced`: an earlier value replaces a later one, perhaps as an index,
-    so that a block may work at other places. `run`: neighbouring statements. `attributes`: where in the code
-    those begin that it lacks.
+    so that a block may work at other places. `run`: neighbouring statements. `rounded`: numbers may be
+    rounded otherwise. `attributes`: where in the code those begin that it lacks.
     """
 
     what: str
@@ -80,6 +88,7 @@ class Ablation:
     regridded: bool = False
     replaced: bool = False
     run: bool = False
+    rounded: bool = False
     attributes: tuple[int, ...] = ()
 
     def covers(self, other: Ablation) -> bool:
@@ -89,8 +98,13 @@ class Ablation:
         return bool(lacks) and same
 
 
-def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[Ablation, ...]:
-    """The side without each of its parts, those first that may cost the most. `buffers`: the problem's."""
+def ablations(
+    side: Side, buffers: Mapping[str, Buffer] | None = None, serving: Collection[int] = ()
+) -> tuple[Ablation, ...]:
+    """The side without each of its parts, those first that may cost the most. `buffers`: the problem's.
+
+    `serving`: the numbers of the parts in `probed` that may be left out; others of its parts are not tried.
+    """
     source = side.code.encode()
     of_code = [
         Ablation(
@@ -101,10 +115,24 @@ def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[
             part.visible_in_counts,
             replaced=part.replaced,
             run=part.run,
+            rounded=part.rounded,
         )
         for number, part in enumerate(_parts_in(side), 1)
+        if part.probe is None or number in serving
     ]
+    of_code.sort(key=lambda part: part.numbers[0] not in serving)
     return (*_without_steps(side, {**(buffers or {}), **side.buffers}), *_without_attributes(side), *of_code)
+
+
+def with_probes(side: Side) -> tuple[int, ...]:
+    """The numbers of the parts that have a probe."""
+    return tuple(number for number, part in enumerate(_parts_in(side), 1) if part.probe is not None)
+
+
+def probed(side: Side, numbers: Collection[int]) -> str:
+    """The side's code with the probes of these parts, for the emulator."""
+    probes = [replace(part, guards=(part.probe,) if part.probe else ()) for part in _parts_in(side)]
+    return insert_guards(side.code, probes, numbers)
 
 
 def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
@@ -122,6 +150,7 @@ def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
         all(part.visible_in_counts for part in parts),
         any(part.regridded for part in parts),
         any(part.replaced for part in parts),
+        rounded=any(part.rounded for part in parts),
     )
 
 
@@ -155,6 +184,7 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
     yield from islice(_runs(tree), MOST_RUNS)
     yield from islice(_turns(tree), MOST_REPLACED)
     yield from islice(replacements(tree), MOST_REPLACED)
+    yield from islice(formulas(tree), MOST_FORMULAS)
     numeric = frozenset(function.name for function in tree.functions() if _keeps_its_type(tree, function))
     for node in tree.nodes():
         if not in_function(node):
@@ -162,6 +192,7 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
         if node.type in LOOPS:
             yield left_out(tree, (node,), 0)
             yield from of_loop(tree, node)
+            yield from _of_swap_loop(tree, node)
         elif node.type == "if_statement":
             yield left_out(tree, (node,), 3)
             yield from one_way(tree, node)
@@ -260,6 +291,38 @@ def _of_atomic(tree: Tree, node: Node) -> Iterator[Part]:
             yield Part(f"the order of {what}", (instead(node, ticket),), 2, replaced=True)
     elif tree.text(function) == b"atomicExch":
         yield Part(f"the atomic in {what}", (instead(node, f"(*({texts[0]}) = ({texts[1]}))"),), 2)
+    elif (alone := _ALONE.get(tree.text(function))) is not None and not _changes(
+        tree, listed.named_children[0]
+    ):
+        place = f"(*({texts[0]}))"
+        guard = instead(node, f"({place} = {alone.format(place, texts[1])})")
+        yield Part(f"the atomic in {what}", (guard,), 2, probe=_used_alone(node.parent, texts[0]))
+
+
+def _changes(tree: Tree, place: Node) -> bool:
+    return any(True for _ in tree.nodes(*CHANGES, "call_expression", within=place))
+
+
+def _of_swap_loop(tree: Tree, loop: Node) -> Iterator[Part]:
+    """A store in place of a loop that ends once it has exchanged the value of a place."""
+    own = {declared.name for declared in tree.declared(loop)}
+    for _, _, listed in tree.calls(b"atomicCAS", within=loop):
+        names = [{tree.text(use) for use in tree.nodes("identifier", within=one)} for one in listed]
+        if (
+            len(names) == 3
+            and own.isdisjoint(set().union(*names))
+            and names[0].isdisjoint(set_in(tree, loop))
+        ):
+            place, _, value = (tree.text(argument).decode() for argument in listed)
+            store = Guard(
+                loop.start_byte, loop.end_byte, f"{{ if ({SWITCH}) *({place}) = ({value}); else ", " }"
+            )
+            yield Part(f"the atomics of {shown(tree, loop)}", (store,), 2, probe=_used_alone(loop, place))
+
+
+def _used_alone(statement: Node, place: str) -> Guard:
+    """A probe that tells whether other threads of a launch come to a place too, before a statement."""
+    return Guard(statement.start_byte, statement.end_byte, f"{{ kcu_probe_alone(@, {place}); ", " }")
 
 
 def _of_order(tree: Tree, function: Node, listed: Node) -> Iterator[Part]:

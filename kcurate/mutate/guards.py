@@ -35,7 +35,8 @@ class Guard:
 class Part:
     """The guards that leave out a part, the one that its line is told by first.
 
-    `visible_in_counts`, `replaced`, `run`: as in `ablations.Ablation`. The lowest `rank` is tried first.
+    `visible_in_counts`, `replaced`, `run`, `rounded`: as in `ablations.Ablation`. The lowest `rank` is tried
+    first. `probe`: what tells on the emulator whether the part might be left out; else it is not tried.
     """
 
     what: str
@@ -44,6 +45,8 @@ class Part:
     visible_in_counts: bool = True
     replaced: bool = False
     run: bool = False
+    rounded: bool = False
+    probe: Guard | None = None
 
 
 def insert_guards(code: str, parts: Sequence[Part], numbers: Collection[int]) -> str:

@@ -32,6 +32,41 @@ def count(
         device.close()
 
 
+def agreeing(probes: str, blocks: int = 2) -> tuple[int, ...]:
+    device = EmulatorDevice()
+    try:
+        module = device.load(compile_side(f"{COPY} {INDEX} {probes} }}", examine=True))
+        device.counts(module)
+        x, y = device.allocate(4 * SIZE), device.allocate(4 * SIZE)
+        device.write(x, 0, np.arange(SIZE, dtype=np.float32) + 1)
+        args = [Pointer(x), Pointer(y), ScalarValue(np.int32(SIZE).tobytes())]
+        device.launch(module, EntryPoint("f"), Grid((blocks, 1, 1), (128, 1, 1)), args)
+        device.counts(module)
+        return device.agreeing(module)
+    finally:
+        device.close()
+
+
+def test_probes_tell_which_formulas_always_agree() -> None:
+    assert agreeing("kcu_probe_whole(1, i + i, 2 * i); kcu_probe_whole(700, i + i, i * i);") == (1,)
+    assert agreeing("kcu_probe_real(1, x[i], 1.00001f * x[i]); kcu_probe_real(2, x[i], 1.01f * x[i]);") == (
+        1,
+    )
+    assert agreeing("kcu_probe_real(3, 0.0f / (x[i] - x[i]), x[i] - x[i]);") == ()
+
+
+def test_a_formula_of_a_value_that_never_varies_or_is_never_reached_tells_nothing() -> None:
+    assert agreeing("kcu_probe_whole(1, n, n); if (i > n) kcu_probe_whole(2, i, i);") == ()
+
+
+def test_probes_tell_which_places_are_one_threads() -> None:
+    assert agreeing(
+        "for (int k = 0; k < 2; k++) kcu_probe_alone(1, y + i); kcu_probe_alone(2, y + i / 2);"
+    ) == (1,)
+    assert agreeing("kcu_probe_alone(1, y + threadIdx.x);") == ()
+    assert agreeing("kcu_probe_alone(1, y + threadIdx.x);", blocks=1) == (1,)
+
+
 def test_threads_and_accesses_are_counted() -> None:
     found = count(PLAIN)
     assert (found.threads, found.idle, found.accesses) == (256, 0, 512)

@@ -40,7 +40,8 @@ TILED = "image-signal/dct8x8"
 
 
 def counts(code: int, threads: int = 100_000, idle: int = 0, shared: int = 0, read: int = 0) -> Counts:
-    return Counts(threads, idle, 1, code, shared, read, 0, 0)
+    """An access for each byte of code."""
+    return Counts(threads, idle, code, code, shared, read, 0, 0)
 
 
 def ran(*ratios: float, bench: float | None = None, fast: int = 1000) -> Counted:
@@ -79,6 +80,23 @@ def test_far_more_code_is_waste(padded: Counted, words: str) -> None:
     found = wasted(padded)
     assert found is not None
     assert words in found
+
+
+@pytest.mark.parametrize(
+    ("accesses", "sectors", "refused"),
+    [
+        (100, 100, True),  # it only computes more
+        (300, 100, False),  # it reads again what it could keep
+        (100, 300, False),  # its lanes are far apart
+    ],
+)
+def test_more_code_comes_with_more_accesses(accesses: int, sectors: int, *, refused: bool) -> None:
+    slow = replace(counts(9_000), accesses=accesses, sectors=sectors)
+    fast = replace(counts(1_000), accesses=100, sectors=100)
+    found = wasted(Counted(((slow, fast),)))
+    assert ("9 times the code" in found if found else False) is refused
+    smaller = (replace(counts(400), accesses=20, sectors=20), replace(counts(200), accesses=20, sectors=20))
+    assert wasted(Counted((smaller, (slow, fast)))) is None  # of a higher order
 
 
 def test_a_ratio_that_grows_with_the_test_sizes_may_go_on_growing() -> None:
@@ -484,6 +502,13 @@ def test_other_places_are_suspected_only_where_accesses_are_scattered(name: str,
         ("waits_for_the_sum", "the value of at in at = sum > 1e30f ? 0 : row;, where row serves"),
         ("local_copy_in_disorder", "the place (j * 5 + row) & 31, where j serves"),
         ("ordered_for_nobody", "the order of in.load()"),
+        (
+            "product_by_logarithms",
+            "the value (float)exp(log((double)a[i]) + log((double)b[i])), where (a[i] * b[i])",
+        ),
+        ("index_through_divisions", "the value wide / 1000003ull % ((unsigned long long)n + 7ull), where"),
+        ("honest_squares_by_powf", ""),
+        ("honest_double_literals", ""),
         ("honest_walk_along_links", ""),
     ],
 )

@@ -70,6 +70,10 @@ class EmulatorDevice:
         """What a side compiled with `examine` did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
+    def agreeing(self, module: base.Module) -> tuple[int, ...]:
+        """The parts whose probes always agreed before the last counts; see `Library.count`."""
+        return tuple(sorted(_own(module).agreeing))
+
     def schedule(self, module: base.Module, seed: int, room: Mapping[str, int] | None = None) -> None:
         """Run a side's threads in the random order of a seed; see `Library.schedule`."""
         _own(module).schedule(seed, room)

@@ -73,6 +73,7 @@ class Library:
         self.compiled = compiled
         self._closed = False
         self._followed = 0
+        self.agreeing: frozenset[int] = frozenset()
         self._calls = _open(compiled.binary)
         self.kernels: dict[str, Kernel] = {}
         self.variables: dict[str, Variable] = {}
@@ -96,7 +97,8 @@ class Library:
 
         From now on at most `sample` blocks of each launch run (0: all), which `seed` chooses. Counts are then
         those of whole launches, as if all blocks were like these. The parts of the code with the numbers
-        `ablated`, all below 1024, are left out (`kcurate.mutate.guards`).
+        `ablated`, all below 1024, are left out (`kcurate.mutate.guards`). `agreeing`
+        then has the numbers of those whose probes always agreed.
 
         Raises:
             BackendError: the machine is out of memory.
@@ -106,6 +108,8 @@ class Library:
         words = (ctypes.c_uint * 32)(*(bits >> 32 * word & 0xFFFFFFFF for word in range(32)))
         if self._calls.kcu_count(counts, sample, seed, words):
             raise BackendError("out of memory in the emulator", where="emulator")
+        agreeing = sum(word << 32 * at for at, word in enumerate(words))
+        self.agreeing = frozenset(number for number in range(1024) if agreeing >> number & 1)
         return Counts(*counts)
 
     def schedule(self, seed: int, room: Mapping[str, int] | None = None) -> None:

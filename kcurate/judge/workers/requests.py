@@ -279,12 +279,12 @@ class Forget(Request[Done]):
 @dataclass(frozen=True)
 class CountsAnswer:
     """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access. `digest`:
-    of
-    all outputs, if asked for."""
+    of all outputs, if asked for. `agreeing`: the parts whose probes always agreed."""
 
     counts: Counts
     reached: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
+    agreeing: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

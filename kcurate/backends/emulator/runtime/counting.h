@@ -85,6 +85,7 @@ inline void begin_launch()
     c.launch = Tally{};
     c.traced = c.distinct = c.irregular = 0;
     memset(c.at_place, 0, sizeof c.at_place);
+    if (c.owners) memset(c.owners, 0, OWNERS * sizeof *c.owners);
     memset(c.shared_read, 0, state->launch.shared_bytes);
 }
 
@@ -209,6 +210,36 @@ static void touch(const void *pointer, size_t bytes, bool read)
 } // namespace kcu
 
 extern "C" {
+static void kcu_note(unsigned part, bool same, double value, bool varied = false)
+{
+    auto &probed = kcu::state->counting.probed[part];
+    probed.refuted |= !same;
+    probed.varied |= varied || (probed.reached && value != probed.first);
+    if (!probed.reached) probed.first = value;
+    probed.reached = true;
+}
+// Another order of roundings is no other value.
+KCU_HIDDEN void kcu_probe_real(unsigned part, double value, double other)
+{
+    const double distance = value > other ? value - other : other - value, most = value > 0 ? value : -value;
+    kcu_note(part, value == other || distance <= 1e-4 * most || (value != value && other != other), value);
+}
+KCU_HIDDEN void kcu_probe_whole(unsigned part, long long value, long long other)
+{
+    kcu_note(part, value == other, double(value));
+}
+KCU_HIDDEN void kcu_probe_alone(unsigned part, const volatile void *place)
+{
+    kcu::Counting &c = kcu::state->counting;
+    if (!c.owners) c.owners = kcu::reserve<kcu::Counting::Owner>(kcu::OWNERS);
+    if (!c.owners) return kcu_note(part, false, 0);
+    const uintptr_t at = reinterpret_cast<uintptr_t>(place);
+    const unsigned long block = (blockIdx.z * (unsigned long)gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const unsigned long lane = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    kcu::Counting::Owner &owner = c.owners[at / 4 % kcu::OWNERS], own = {at, block * 1024 + lane};
+    kcu_note(part, !owner.at || (owner.at == own.at && owner.thread == own.thread), 0, true);
+    owner = own;
+}
 KCU_HIDDEN void __sanitizer_cov_trace_pc()
 {
     kcu::Counting &c = kcu::state->counting;

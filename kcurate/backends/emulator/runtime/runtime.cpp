@@ -312,13 +312,14 @@ KCU_EXPORT void kcu_close()
     give_back(state->blocks, MAX_RESIDENT_THREADS);
     give_back(state->copies, MAX_COPIES);
     give_back(state->boxes, MAX_BOXES);
+    give_back(state->counting.owners, OWNERS);
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 
 // Read the counts (a Tally) and begin anew. From now on at most `sample` blocks of a launch run (0: all), which
 // `seed` chooses; the counts are those of all blocks, as if the others were alike. The parts with a bit in `ablated`
-// are left out.
-KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, const unsigned *ablated)
+// are left out; then it has those whose probes agreed since the last call.
+KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, unsigned *ablated)
 {
     Counting &c = state->counting;
     if (!c.on && !open_counting(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc))) return 1;
@@ -326,6 +327,10 @@ KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, 
     c.sample = sample;
     c.seed = seed;
     memcpy(c.ablated, ablated, sizeof c.ablated);
+    memset(ablated, 0, sizeof c.ablated);
+    for (unsigned part = 0; part < 1024; part++)
+        if (c.probed[part].varied && !c.probed[part].refuted) ablated[part / 32] |= 1u << part % 32;
+    memset(c.probed, 0, sizeof c.probed);
     state->launches = 0; // the same blocks, in the same order, for the same seed
     const Tally found = take_counts();
     memcpy(counts, &found, sizeof found);

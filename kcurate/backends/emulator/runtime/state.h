@@ -88,7 +88,7 @@ struct Fiber {
 
 // What sides compiled for it count (counting.h).
 const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
-const unsigned TRACED = 512, PLACES = 4096, SECTOR_BYTES = 32;
+const unsigned TRACED = 512, PLACES = 4096, SECTOR_BYTES = 32, OWNERS = 1 << 16;
 struct Tally {
     unsigned long threads, idle; // idle: threads that read and wrote nothing
     unsigned long accesses, code_bytes; // of a launch: the code that stands for matrix products of warp groups
@@ -113,6 +113,14 @@ struct Counting {
     Reach *reaches;
     unsigned reach_count;
     unsigned ablated[32];  // a bit for each part that is left out
+    struct Probed {
+        double first;
+        bool reached, varied, refuted;
+    } probed[1024]; // what the probes of each part found
+    struct Owner {
+        uintptr_t at;
+        unsigned long thread;
+    } *owners; // of this launch: who came to a place, by its address; once a probe asks
     unsigned sample, seed; // run only so many blocks of a launch (0: all)
     char *code;            // of this library
     size_t code_bytes;

@@ -248,7 +248,8 @@ class SideServer:
         finally:
             prepared.close()
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.data).digest() for array in outputs.values()))
-        answer = CountsAnswer(device.counts(module), reached, digest.hexdigest())
+        counts = device.counts(module)
+        answer = CountsAnswer(counts, reached, digest.hexdigest(), device.agreeing(module))
         return Reply(answer, {} if asked.sample else outputs)
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:

@@ -41,6 +41,11 @@ extern KCU_HIDDEN char *kcu_dynamic; // dynamic shared memory of the running blo
 extern KCU_HIDDEN unsigned long kcu_dynamic_bytes;
 extern KCU_HIDDEN unsigned kcu_ablated[32]; // a bit for each part that an examined side leaves out (kcurate/mutate/guards.py)
 #define KCU_LEFT_OUT(part) (kcu_ablated[(part) / 32] >> (part) % 32 & 1u)
+// Which parts might be left out is noted: those whose formula always has the value in whose place it would come, not
+// always the same one (kcurate/mutate/formulas.py), and those that use a place to which no other thread of a launch comes.
+KCU_HIDDEN void kcu_probe_alone(unsigned part, const volatile void *place);
+KCU_HIDDEN void kcu_probe_real(unsigned part, double value, double other);
+KCU_HIDDEN void kcu_probe_whole(unsigned part, long long value, long long other);
 extern KCU_HIDDEN unsigned kcu_patience; // atomics that the running thread may still do in a row
 
 // What lanes of a warp that meet tell each other: `value` of each lane in `arrived`.
