@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from kcurate.errors import InputError
 from kcurate.mint import sizes as sizing
 from kcurate.mint.axes import Shape, bind
-from kcurate.mint.graph import REST, Graph, Input, Node, Operator, Parameter, Value
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, REST, Graph, Input, Node, Operator, Parameter, Value
 from kcurate.records import Sizes
 
 TYPES = ("float32", "bfloat16", "float16")
@@ -281,19 +280,6 @@ class Composer:
 def main_parameter(operator: Operator) -> Parameter | None:
     """The first parameter that takes an earlier value; None if all are inputs of the graph."""
     return next((parameter for parameter in operator.parameters if not parameter.fresh), None)
-
-
-def single(name: str, dtype: str = "float32", seed: int = 0) -> Graph:
-    """A graph of one operator, its operands fresh."""
-    operator, composer = OPERATORS[name], Composer(seed)
-    main = main_parameter(operator)
-    for shape in (("rows",), *FORMS.values()):
-        draft = Draft(dtype, sizes=[str(size) for size in shape] if main else [])
-        first = draft.add_input(main, shape, None, operator.kind).name if main else None
-        chosen = [first if parameter is main else None for parameter in operator.parameters]
-        if composer._bound(draft, operator, chosen) is not None:
-            return composer._finished(draft)
-    raise ValueError(f"no shape fits {name}")
 
 
 def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value) -> bool:
