@@ -110,14 +110,14 @@ class Endpoint:
             talks.append(self._talk(self._asking.request(shown, sample, bench.tools if bench else ()), bench))
         return self._all(talks)
 
-    def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:
+    def go_on(self, turns: Sequence[tuple[str, str, int]]) -> list[Reply]:
         """See `HoldsConversations`.
 
         Raises:
             BudgetSpentError, RemoteError: as `sample`.
         """
         talks = []
-        for key, words, sample in told:
+        for key, words, sample in turns:
             prompt, _ = self._asking.transcripts.history(key)
             bench = self.benches.get(prompt.context)
             last = self._asking.transcripts.find(key)

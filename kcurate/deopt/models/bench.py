@@ -95,10 +95,10 @@ class Workbench(Bench):
         return f"{self._said(finding)}\n{history.times_as_text(finding, self.target.made)}"
 
     def _said(self, finding: Finding) -> str:
-        made: SideName = self.target.made
+        side: SideName = self.target.made
         if isinstance(finding, Refusal):
-            return prompts.feedback(made, finding.outcome, finding.detail)
-        return prompts.feedback(made, AttemptOutcome.JUDGED, "", finding)
+            return prompts.feedback(side, finding.outcome, finding.detail)
+        return prompts.feedback(side, AttemptOutcome.JUDGED, "", finding)
 
 
 def definitions(target: Target, *, runs: bool) -> list[dict[str, Any]]:
