@@ -19,12 +19,12 @@ from typing import Any
 
 from kcurate.backends.emulator import toolchain
 from kcurate.judge.workers import nursery as workers
-from kcurate.kernelbench import worker as kernelbench_worker
+from kcurate.kernelbench import torch_process
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, TESTS = ROOT / "kcurate", ROOT / "tests"
 # The modules of kcurate that start judges, compilers and other processes that take seconds.
-STARTERS = frozenset(Path(str(module.__file__)) for module in (workers, toolchain, kernelbench_worker))
+STARTERS = frozenset(Path(str(module.__file__)) for module in (workers, toolchain, torch_process))
 TORCH = frozenset({"torch", "transformers", "accelerate", "peft", "trl", "safetensors"})
 COMPILERS = ("g++", "clang++", "zig")
 

@@ -1,18 +1,14 @@
 """The process in which an answer runs, and the end of it that asks.
 
-It imports PyTorch, then enters the sandbox of foreign device code: it writes nothing, reads libraries only,
-has no network, starts no process, and its memory is limited. One process for each answer; after its time it
-is killed. Not covered: what it records (`answers.recording`).
+One sandboxed process for each answer; after its time it is killed. Not covered: the sandbox
+(`kernelbench.torch_process`), what it records (`answers.recording`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -20,15 +16,9 @@ from typing import Any
 import numpy as np
 
 from kcurate.answers.building import Builder, Built
-from kcurate.core import time_limits
-from kcurate.errors import BackendError, MissingDependencyError
-from kcurate.judge.workers.nursery import worker_environment
-from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout, pair
+from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout
+from kcurate.kernelbench.torch_process import TorchProcess, sandboxed
 
-BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from kcurate.answers.worker import main; main(int(sys.argv[2]))"
-)
 # Device code and small tensors: what a recording sends is far below.
 MAX_REPLY_BLOB = 0
 # A library is loaded through this many copies at most: an answer builds one or two.
@@ -45,40 +35,17 @@ class AnswerProcess:
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
-        self._folder = tempfile.mkdtemp(prefix="kcurate-answer-")
-        self._channel, theirs = pair()
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())],
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self._folder,
-            env=worker_environment(self._folder),
-            start_new_session=True,
+        self._process = TorchProcess(
+            __name__, does="runs answers", needing="reading answers needs", stderr=subprocess.DEVNULL
         )
-        theirs.close()
+        self._channel = self._process.channel
         self._built: dict[str, Built] = {}
-        self._greet()
 
     def __enter__(self) -> AnswerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._channel.close()
-        self._process.kill()
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _greet(self) -> None:
-        try:
-            greeting = self._channel.receive(time_limits.START_WORKER_S)
-        except (ChannelTimeout, ChannelClosed) as error:
-            self.__exit__()
-            raise BackendError("the process that runs answers did not start") from error
-        if "missing" in greeting.body:
-            self.__exit__()
-            raise MissingDependencyError("reading answers needs torch", hint="pip install 'kcurate[train]'")
+        self._process.close()
 
     def record(self, answer: str, reference: str, sizes: Mapping[str, int], limit_s: float) -> dict[str, Any]:
         """The recording of a run at these sizes (`recording.recorded`), or what ended it."""
@@ -119,21 +86,10 @@ def _ended(why: str, detail: str) -> dict[str, Any]:
 def main(fd: int) -> None:
     """The main function of the process: import, enter the sandbox, greet, answer until the channel closes."""
     channel = Channel.from_fd(fd)
-    try:
-        import torch._dynamo  # importing it later would meet replaced functions
-        import torch.utils.cpp_extension  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        channel.send({"missing": "torch"})
+    # Importing `torch.utils.cpp_extension` later would meet replaced functions.
+    if not sandboxed(channel, ("torch.utils.cpp_extension", "kcurate.answers.recording")):
         return
     from kcurate.answers.recording import recorded
-    from kcurate.backends import torch_module
-    from kcurate.judge.workers.inside import isolation
-
-    torch_module.preload("emulator")
-    isolation.enter("run", "emulator")
-    channel.send({})
 
     def build(request: Mapping[str, Any]) -> tuple[bytes | None, str]:
         channel.send({"build": dict(request)})

@@ -217,29 +217,42 @@ def _ordered(
 
     None: neither.
     """
+    evenly = _evenly(flat, dtype, facts, sample)
+    if evenly is not None:
+        return evenly
     low, high, first, last = (facts[name] for name in ("lowest", "highest", "first", "last"))
-    step = (last - first) / (flat.size - 1)
-    whole = bool(facts["integral"])
-    step = int(step) if whole and step == int(step) else step
-    if step and first in (low, high) and (not whole or isinstance(step, int)):
-        unit = 0 if whole else 8 * UNIT_ROUNDOFF.get(dtype, 0.0) * max(abs(low), abs(high))
-        if _counts(*sample, first, step, unit):
-            every = (np.arange(at, at + CHUNK) for at in range(0, flat.size, CHUNK))
-            parts = zip(every, _parts(flat, dtype), strict=True)
-            if all(_counts(places[: part.size], part, first, step, unit) for places, part in parts):
-                start = {} if first == 0 else {"start": first}
-                return Init("arange", start | ({} if step == 1 else {"step": step}))
     if facts.get("distinct") == flat.size and (low, high) == (0, flat.size - 1) and not partial:
         return Init("permutation")
     if not facts["sorted"]:
         return None
-    if not whole or is_float(dtype):
+    if not facts["integral"] or is_float(dtype):
         return Init("sorted", {"low": low, "high": high})
     if first == 0 and not partial:
         rows = flat.size - 1
         longest = max(int(np.max(np.diff(flat[at : at + CHUNK + 1]))) for at in range(0, rows, CHUNK))
         return Init("csr_offsets", {"rows": rows, "nnz": int(last), "cols": max(rows, longest)})
     return Init("sorted", {"low": int(low), "high": int(high) + 1})
+
+
+def _evenly(
+    flat: Array, dtype: str, facts: dict[str, int | float | bool], sample: tuple[Array, Array]
+) -> Init | None:
+    """`arange`, if each element is as far from the one before; whole numbers only in whole steps."""
+    low, high, first, last = (facts[name] for name in ("lowest", "highest", "first", "last"))
+    step = (last - first) / (flat.size - 1)
+    whole = bool(facts["integral"])
+    step = int(step) if whole and step == int(step) else step
+    if not step or first not in (low, high) or (whole and not isinstance(step, int)):
+        return None
+    unit = 0 if whole else 8 * UNIT_ROUNDOFF.get(dtype, 0.0) * max(abs(low), abs(high))
+    if not _counts(*sample, first, step, unit):
+        return None
+    every = (np.arange(at, at + CHUNK) for at in range(0, flat.size, CHUNK))
+    parts = zip(every, _parts(flat, dtype), strict=True)
+    if not all(_counts(places[: part.size], part, first, step, unit) for places, part in parts):
+        return None
+    start = {} if first == 0 else {"start": first}
+    return Init("arange", start | ({} if step == 1 else {"step": step}))
 
 
 def _counts(places: Array, values: Array, first: float, step: float, unit: float) -> bool:

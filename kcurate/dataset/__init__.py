@@ -4,10 +4,9 @@
 |---|---|
 | `rows`, `tuning`, `parquet` | a pair as a row of `pairs`; the rows for training; typed files of rows |
 | `gates` with `licences`, `secrets`, `contamination` | which rows are refused, and why |
-| `columns` | the columns of each config and their types (`columns.toml`) |
+| `columns` | the columns of each config with types (`columns.toml`) and words, and the card's (`card.toml`) |
 | `changes` | versions, and which rows changed between them |
 | `card`, `croissant` | the dataset card and the Croissant description, generated from the data |
-| `column_words` | the words of the card (`card.toml`), and what each column holds |
 | `stage` | `kcurate build` |
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 | `explained` | rows of `explained`: an answer with the measurements that explain it |

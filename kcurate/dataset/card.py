@@ -17,7 +17,7 @@ from kcurate import __version__
 from kcurate.core.licence_texts import canonical
 from kcurate.cuda_source.compare.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet, tuning
-from kcurate.dataset.column_words import TEXTS, WORDS
+from kcurate.dataset.columns import TEXTS, WORDS
 from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"

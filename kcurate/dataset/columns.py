@@ -1,4 +1,7 @@
-"""The columns of each config and their types, from `columns.toml`. Not covered: their words (`card.toml`)."""
+"""The columns of each config with their types (`columns.toml`), and the words of the card (`card.toml`).
+
+A test keeps both lists of columns equal.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +28,10 @@ def _configs() -> Iterator[tuple[str, dict[str, Kind]]]:
 
 
 CONFIGS: Mapping[str, Mapping[str, Kind]] = dict(_configs())
+
+TEXTS: Mapping[str, Any] = resources.table("kcurate.dataset", "card.toml")
+# What each column of the dataset holds.
+WORDS: Mapping[str, str] = {
+    **TEXTS["columns"],
+    **{name: f"{counter.text} ({counter.unit})" for name, counter in BY_NAME.items()},
+}

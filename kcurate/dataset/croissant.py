@@ -13,8 +13,7 @@ from typing import Any
 
 from kcurate.core import store
 from kcurate.dataset import parquet
-from kcurate.dataset.column_words import WORDS
-from kcurate.dataset.columns import Kind
+from kcurate.dataset.columns import WORDS, Kind
 
 FILE = "croissant.json"
 _TYPES = {"string": "sc:Text", "bool": "sc:Boolean", "int64": "sc:Integer", "float64": "sc:Float"}

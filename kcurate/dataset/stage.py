@@ -20,8 +20,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, croissant, licences, parquet, repairs
-from kcurate.dataset.column_words import TEXTS
-from kcurate.dataset.columns import CONFIGS
+from kcurate.dataset.columns import CONFIGS, TEXTS
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, lacking
 from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of

@@ -267,7 +267,7 @@ def _conversation(
 ) -> dict[str, Any]:
     facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(said.attempts)}
     answers = [answer for answer, _, _ in said.attempts]
-    findings = [found for _, _, found in said.attempts]
+    findings = [finding for _, _, finding in said.attempts]
     length = _length([*(part["content"] for part in prompts.chat(said.prompt)), *answers, *findings])
     row = {**said.row, **facts, **length, **more}
     return {name: row[name] for name in columns}

@@ -20,15 +20,15 @@ from kcurate.evaluation.sampling import Reply
 from kcurate.models.asking import Asking
 from kcurate.models.client import Request
 from kcurate.models.conversation import (
+    Bench,
     Call,
     CannotRun,
     Conversation,
     Limits,
-    NoTools,
     called,
     handed_in,
-    made_by,
     numbered,
+    versions,
 )
 from kcurate.problem.shown import launch_data
 from kcurate.prompts import Unreadable, tools
@@ -42,8 +42,8 @@ _LATER = list(Outcome).index(Outcome.COMPILE_ERROR)
 
 
 @dataclass(frozen=True)
-class TaskBench:
-    """The bench of one task (`kcurate.models.conversation.Bench`). The pool judges a version once."""
+class TaskBench(Bench):
+    """The bench of one task. The pool judges a version once."""
 
     task: Task
     pool: Pool
@@ -62,20 +62,15 @@ class TaskBench:
         """See `Bench`."""
         if call.name == tools.COMPILE:
             judged = self._judged(call.arguments)
-            number = len(made_by(tools.COMPILE, before)) + 1
+            number = len(versions(before)) + 1
             verdict = judged.verdict
             compiles = verdict is not None and list(Outcome).index(verdict.outcome) > _LATER
             return f"Version {number} compiles." if compiles else f"Version {number}: {feedback_on(judged)}"
-        judged = self._judged(numbered(call, before, tools.COMPILE))
+        judged = self._judged(numbered(call, before))
         correct = judged.verdict is not None and judged.verdict.outcome.correct
         if call.name == tools.RUN and correct:
             return "All tests pass: every element of every output agrees at all sizes and inputs."
         return feedback_on(judged)
-
-    def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-        """See `Bench`."""
-        by_number = call.name == tools.SUBMIT_VERSION
-        return numbered(call, before, tools.COMPILE) if by_number else call.arguments
 
     def prompt(self, limits: Limits) -> Prompt:
         """The task's prompt, which tells of the tools in place of the form of a text."""
@@ -115,14 +110,14 @@ class Endpoint:
             talks.append(self._talk(self._asking.request(shown, sample, bench.tools if bench else ()), bench))
         return self._all(talks)
 
-    def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:
+    def go_on(self, turns: Sequence[tuple[str, str, int]]) -> list[Reply]:
         """See `HoldsConversations`.
 
         Raises:
             BudgetSpentError, RemoteError: as `sample`.
         """
         talks = []
-        for key, words, sample in told:
+        for key, words, sample in turns:
             prompt, _ = self._asking.transcripts.history(key)
             bench = self.benches.get(prompt.context)
             last = self._asking.transcripts.find(key)
@@ -133,7 +128,7 @@ class Endpoint:
         return self._all(talks)
 
     def _talk(self, request: Request, bench: TaskBench | None) -> Conversation:
-        return Conversation(self._asking, request, bench or NoTools(), self.limits)
+        return Conversation(self._asking, request, bench or Bench(), self.limits)
 
     def _all(self, talks: Sequence[Conversation]) -> list[Reply]:
         with ThreadPoolExecutor(self._concurrency) as threads:

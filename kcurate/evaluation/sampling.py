@@ -51,7 +51,7 @@ class Sampler(Protocol):
 class HoldsConversations(Protocol):
     """A model that holds conversations."""
 
-    def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:
+    def go_on(self, turns: Sequence[tuple[str, str, int]]) -> list[Reply]:
         """One reply per turn, in order: a `Reply.key`, what is said after it, the number of the sample."""
         ...
 

@@ -82,9 +82,9 @@ class Hub:
         check_name(repo)
         self.token = token or get_token()
         if self.token is None and writes:
-            raise MissingDependencyError(
-                "no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`; see --dry-run and --to"
-            )
+            more = "; see --dry-run and --to" if kind == "dataset" else ""
+            hint = f"set HF_TOKEN or run `hf auth login`{more}"
+            raise MissingDependencyError("no Hub token", where=repo, hint=hint)
         self.repo = repo
         self._repo: dict[str, Any] = {"repo_id": repo, "repo_type": kind}
         self._api = HfApi(endpoint=endpoint, token=self.token or False, library_name="kcurate")
@@ -159,20 +159,8 @@ class Hub:
             )
         return Path(local).read_bytes()
 
-    @contextlib.contextmanager
-    def _reported(self) -> Iterator[None]:
-        """Turn the client's exceptions into one line, and hide its progress bars.
-
-        Raises:
-            RemoteError: the Hub refused, or is unreachable.
-        """
-        with _quiet():
-            try:
-                yield
-            except failures() as error:
-                raise RemoteError(
-                    line(error), where=self.repo, hint="no partial commit was made; run the command again"
-                ) from error
+    def _reported(self) -> contextlib.AbstractContextManager[None]:
+        return _reported(self.repo, "no partial commit was made; run the command again")
 
 
 def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
@@ -183,13 +171,8 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
     """
     from huggingface_hub import snapshot_download
 
-    with _quiet():
-        try:
-            snapshot_download(repo, repo_type="dataset", revision=revision, local_dir=folder)
-        except failures() as error:
-            raise RemoteError(
-                line(error), where=repo, hint="check the name, the network, HF_TOKEN"
-            ) from error
+    with _reported(repo, "check the name, the network, HF_TOKEN"):
+        snapshot_download(repo, repo_type="dataset", revision=revision, local_dir=folder)
 
 
 def dataset_files(repo: str) -> tuple[str, dict[str, int]]:
@@ -202,11 +185,9 @@ def dataset_files(repo: str) -> tuple[str, dict[str, int]]:
     from huggingface_hub.hf_api import RepoFile
 
     api = HfApi(library_name="kcurate")
-    try:
+    with _reported(repo, "check the name, the network, HF_TOKEN"):
         revision = str(api.repo_info(repo, repo_type="dataset", timeout=TIMEOUT_S).sha)
         entries = list(api.list_repo_tree(repo, repo_type="dataset", recursive=True, revision=revision))
-    except failures() as error:
-        raise RemoteError(line(error), where=repo, hint="check the name, the network, HF_TOKEN") from error
     return revision, {entry.path: entry.size for entry in entries if isinstance(entry, RepoFile)}
 
 
@@ -218,10 +199,8 @@ def open_file(name: str) -> IO[bytes]:
     """
     from huggingface_hub import HfFileSystem
 
-    try:
+    with _reported(name, "check the network, HF_TOKEN"):
         return cast(IO[bytes], HfFileSystem().open(name, "rb"))
-    except failures() as error:
-        raise RemoteError(line(error), where=name, hint="check the network, HF_TOKEN") from error
 
 
 def check_model(name: str, revision: str | None) -> None:
@@ -265,6 +244,20 @@ def line(error: BaseException) -> str:
     server = error.server_message if isinstance(error, HfHubHTTPError) else None
     first = next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
     return " ".join([first.removeprefix("Got: ")[:200], *(server or "").split()])[:400]
+
+
+@contextlib.contextmanager
+def _reported(where: str, hint: str) -> Iterator[None]:
+    """Turn the client's exceptions into one line, and hide its progress bars.
+
+    Raises:
+        RemoteError: the Hub refused, or is unreachable.
+    """
+    with _quiet():
+        try:
+            yield
+        except failures() as error:
+            raise RemoteError(line(error), where=where, hint=hint) from error
 
 
 @contextlib.contextmanager

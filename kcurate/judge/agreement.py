@@ -49,11 +49,11 @@ def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:
     return max(0, min(int(outputs[tolerance.valid].reshape(-1)[0]), int(outputs[name].size)))
 
 
-def identical(one: Array, other: Array) -> bool:
+def identical(left: Array, right: Array) -> bool:
     """Whether two arrays of one dtype hold the same bits (the same NaN is equal, 0.0 and -0.0 are not)."""
-    if one.nbytes != other.nbytes:
+    if left.nbytes != right.nbytes:
         return False
-    first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
+    first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right))
     return all(
         np.array_equal(first[start : start + PART_BYTES], second[start : start + PART_BYTES])
         for start in range(0, first.size, PART_BYTES)

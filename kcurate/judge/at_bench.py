@@ -250,13 +250,13 @@ class BenchRuns:
             raise self.verification.nondeterministic(trial, side, reply.body.drifted[0])
         whole = with_companions(self._problem, self.verification.checked[side].read_back)
         if whole:
-            one, *rest = (
+            first, *rest = (
                 self.verification.outputs(trial, side, reply, run, whole)
                 for run in range(self._run_count(trial, side))
             )
             for again in rest:
                 self.verification.agree_with_itself(
-                    trial, side, one, again, self.verification.checked[side].read_back
+                    trial, side, first, again, self.verification.checked[side].read_back
                 )
 
     def _compare_differing(
@@ -334,7 +334,7 @@ class BenchRuns:
         answer = proxy.call(requests.Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
             pairs = list(zip(bounds.items(), answer.close, strict=True))
-        return [name for (name, (_, norm)), found in pairs if not found.within(norm)]
+        return [name for (name, (_, norm)), error in pairs if not error.within(norm)]
 
     def _comparable_on_device(self, name: str) -> bool:
         """Whether a device can compare an output element by element."""

@@ -9,7 +9,7 @@ is not examined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,13 +156,16 @@ class MadeSlow:
             return ruling
         with case.stage("needless"):
             search = suspects(self._runs, candidate, counted_only=by_counts)
-            verdicts: list[tuple[Suspect, Verdict]] = []
-            for suspect, gain in _gains(candidate, search.suspects, None if by_counts else judge, verdicts):
-                if gain is not None and gain > LEAST_GAIN:
-                    case.needless = suspect.text
-                    text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
-                    return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
-        untried = search.untried + (0 if by_counts else _open(search.suspects, verdicts))
+            if by_counts:
+                needless, unsettled = _needless_by_counts(search.suspects), 0
+            else:
+                needless, unsettled = _needless_by_time(candidate, search.suspects, judge)
+        if needless is not None:
+            suspect, gain = needless
+            case.needless = suspect.text
+            text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
+            return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
+        untried = search.untried + unsettled
         complete = search.complete and untried == search.untried
         if complete:
             case.passed("minimal")
@@ -174,21 +177,27 @@ class MadeSlow:
         return ruling
 
 
-def _gains(
-    candidate: Candidate,
-    listed: Sequence[Suspect],
-    judge: Callable[[Candidate], Verdict] | None,
-    timed: list[tuple[Suspect, Verdict]],
-) -> Iterator[tuple[Suspect, float | None]]:
-    """Each suspect, and what the side gains without it: by counts, or by the times that `judge` takes."""
-    for suspect in listed if judge is None else listed[:TIMED]:
-        if judge is None:
-            yield suspect, suspect.gain
-        else:
-            verdict = judge(_against_itself(candidate, suspect))
-            timed.append((suspect, verdict))
-            right = verdict.outcome is Outcome.CONFIRMED
-            yield suspect, verdict.speedup.low if right and verdict.speedup else None
+def _needless_by_counts(listed: Sequence[Suspect]) -> tuple[Suspect, float] | None:
+    """The first suspect whose counts show that the side is faster without it, and how many times."""
+    gains = ((suspect, suspect.gain) for suspect in listed if suspect.gain is not None)
+    return next(((suspect, gain) for suspect, gain in gains if gain > LEAST_GAIN), None)
+
+
+def _needless_by_time(
+    candidate: Candidate, listed: Sequence[Suspect], judge: Callable[[Candidate], Verdict]
+) -> tuple[tuple[Suspect, float] | None, int]:
+    """The first of `TIMED` suspects without which the side is faster, and how many times; else None.
+
+    The number is of how many suspects nothing is known then.
+    """
+    timed: list[tuple[Suspect, Verdict]] = []
+    for suspect in listed[:TIMED]:
+        verdict = judge(_against_itself(candidate, suspect))
+        timed.append((suspect, verdict))
+        confirmed = verdict.speedup if verdict.outcome is Outcome.CONFIRMED else None
+        if confirmed is not None and confirmed.low > LEAST_GAIN:
+            return (suspect, confirmed.low), 0
+    return None, _open(listed, timed)
 
 
 def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
@@ -203,7 +212,7 @@ def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
     )
 
 
-def _open(found: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) -> int:
+def _open(listed: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) -> int:
     """Of how many suspects it is not known whether the side is faster without them.
 
     Known are those that were timed, unless noise or a failure of ours hid the time, and those that were left
@@ -212,7 +221,7 @@ def _open(found: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) ->
     needed = [
         suspect for suspect, verdict in timed if verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
     ]
-    rest = found[len(timed) :]
+    rest = listed[len(timed) :]
     covered = [any(larger.ablation.covers(suspect.ablation) for larger in needed) for suspect in rest]
     return covered.count(False) + sum(_unsettled(verdict) for _, verdict in timed)
 

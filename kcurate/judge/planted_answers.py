@@ -146,8 +146,8 @@ def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None
     Of one output alone (`second` is `first`): the first members of its rows.
     """
     right = tried.expected[trial.slot]
-    one, other = (tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second))
-    loose = one.order == other.order == "any" and one.valid == other.valid
+    rule, other = (tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second))
+    loose = rule.order == other.order == "any" and rule.valid == other.valid
     if not loose or len(right[first]) != len(right[second]):
         return None
     count = valid_count(tried.problem, first, right)

@@ -93,18 +93,18 @@ class WideReference:
         self.used |= alike
         return alike
 
-    def accepted(self, sizes: Mapping[str, int], plain: Outputs, found: Outputs | None) -> Outputs:
+    def accepted(self, sizes: Mapping[str, int], plain: Outputs, wide: Outputs | None) -> Outputs:
         """The accumulated outputs of one trial; none if the wider text computes something else.
 
-        `plain`: the reference's own outputs.
+        `plain`: the reference's own outputs; `wide`: those of the wider text.
         """
-        if found is None:
+        if wide is None:
             return {}
         names = accumulated(self._problem, sizes)
         lenient = self.lenient(sizes)
-        if not self.accept(not any(differs(lenient, sizes, name, found, plain) for name in names)):
+        if not self.accept(not any(differs(lenient, sizes, name, wide, plain) for name in names)):
             return {}
-        return {name: found[name] for name in names}
+        return {name: wide[name] for name in names}
 
     def lenient(self, sizes: Mapping[str, int]) -> Problem:
         """The problem with tolerances that allow for the worst case of a naive sum."""

@@ -1,20 +1,16 @@
 """Turns modules into problems in worker processes, since this runs untrusted code.
 
-A process imports torch, enters its sandbox (no network, no writing, no new process, limited memory), and
-converts one module after another. A process that takes too long is killed and replaced. Not covered: how a
-problem is made (`kernelbench.module_problem`), where modules come from (`kernelbench.tasks`).
+A process converts one module after another; one that takes too long is killed and replaced. Not covered:
+its sandbox (`kernelbench.torch_process`), how a problem is made (`kernelbench.module_problem`), where modules
+come from (`kernelbench.tasks`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
-import shutil
-import subprocess
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -23,15 +19,11 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from kcurate.core import codec, time_limits
-from kcurate.errors import BackendError, MissingDependencyError, ProblemError
-from kcurate.judge.workers.nursery import worker_environment
-from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout, Frame, pair
+from kcurate.errors import BackendError, ProblemError
+from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout, Frame
+from kcurate.kernelbench.torch_process import TorchProcess, sandboxed
 from kcurate.records import Problem, Side
 
-BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from kcurate.kernelbench.worker import main; main(int(sys.argv[2]))"
-)
 MAX_PROCESSES = 8
 
 
@@ -76,59 +68,29 @@ class _Process:
     """One worker process, started on first use and again after it died."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="kcurate-kernelbench-")
-        self._running: tuple[subprocess.Popen[bytes], Channel] | None = None
+        self._running: TorchProcess | None = None
 
     def convert(self, code: str, bench_bytes: int | None, widest: int = 1) -> Conversion:
         """Turn one module into a problem."""
-        channel = self._channel()
+        if self._running is None:
+            does, needing = "analyses modules", "tasks in PyTorch need"
+            self._running = TorchProcess(__name__, does=does, needing=needing)
+        channel = self._running.channel
         try:
             channel.send({"code": code, "bench_bytes": bench_bytes, "widest": widest})
             return _conversion(channel.receive(time_limits.KERNELBENCH_MODULE_S))
         except ChannelTimeout:
-            self._end()
+            self.close()
             return Conversion(why=f"analysing it took more than {time_limits.KERNELBENCH_MODULE_S:.0f} s")
         except ChannelClosed:
-            self._end()
+            self.close()
             return Conversion(why="analysing it killed the process: out of memory, or a crash")
-
-    def _channel(self) -> Channel:
-        if self._running is None:
-            channel, theirs = pair()
-            process = subprocess.Popen(
-                [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd=self._folder,
-                env=worker_environment(self._folder),
-                start_new_session=True,
-            )
-            theirs.close()
-            self._running = (process, channel)
-            try:
-                greeting = channel.receive(time_limits.START_WORKER_S)
-            except (ChannelTimeout, ChannelClosed) as error:
-                self._end()
-                raise BackendError("the process that analyses modules did not start") from error
-            if "missing" in greeting.body:
-                raise MissingDependencyError(
-                    "tasks in PyTorch need torch", hint="pip install 'kcurate[train]'"
-                )
-        return self._running[1]
-
-    def _end(self) -> None:
-        if self._running is not None:
-            process, channel = self._running
-            self._running = None
-            channel.close()
-            process.kill()
-            process.wait()
 
     def close(self) -> None:
         """Kill the process."""
-        self._end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._running is not None:
+            self._running.close()
+            self._running = None
 
 
 def _conversion(frame: Frame) -> Conversion:
@@ -150,21 +112,11 @@ def main(fd: int) -> None:
             channel.send({"error": "".join(traceback.format_exception(cls, error, trace))})
 
     sys.excepthook = report
-    try:
-        import torch._dynamo  # noqa: F401 - importing it writes files, which the sandbox would forbid
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        channel.send({"missing": "torch"})
+    warnings.simplefilter("ignore")  # warnings of code that is not ours
+    if not sandboxed(channel, ("kcurate.kernelbench.module_problem",)):
         return
-    from kcurate.backends import torch_module
-    from kcurate.judge.workers.inside import isolation
     from kcurate.kernelbench.module_problem import problem_of
 
-    torch_module.preload("emulator")
-    warnings.simplefilter("ignore")  # warnings of code that is not ours
-    isolation.enter("run", "emulator")
-    channel.send({})
     with contextlib.suppress(ChannelClosed):
         while True:
             body = channel.receive().body

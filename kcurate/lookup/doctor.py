@@ -168,8 +168,8 @@ def _isolation() -> tuple[Finding, ...]:
         "files": "Linux 5.13 with Landlock (boot with lsm=landlock,...), or allow user namespaces (sysctl "
         "user.max_user_namespaces), or root with CAP_SYS_ADMIN; until then judge only code that you trust"
     }
-    told = ((each, None if each.on else hints.get(each.name, hint)) for each in describe())
-    return tuple(Finding(f"isolation: {each.name}", each.on, each.detail, advice) for each, advice in told)
+    facts = ((each, None if each.on else hints.get(each.name, hint)) for each in describe())
+    return tuple(Finding(f"isolation: {each.name}", each.on, each.detail, advice) for each, advice in facts)
 
 
 def _package(topic: str, name: str, hint: str) -> Finding:

@@ -4,8 +4,7 @@
 |---|---|
 | `stage` | `kcurate mint`: composing, admitting, writing, resuming |
 | `settings` | its settings |
-| `graph` | operators, nodes, graphs, the canonical hash |
-| `operators` | the table of operators (`operators.toml`) |
+| `graph` | operators (`operators.toml`), nodes, graphs, the canonical hash |
 | `axes` | axes bound to extents: the shape rule |
 | `composer` | which graphs are made |
 | `sizes` | settings for tests and for timing |
@@ -14,9 +13,9 @@
 | `problem` | a graph as a PyTorch module, and as buffers, inputs, tolerances |
 | `statement` | a graph in words |
 | `known_graphs` | graphs of KernelBench and of built-in families |
-| `admission` | whether a graph becomes a problem |
+| `admission` | whether a graph becomes a problem, and the pairs of its fast sides |
 | `rating` | `kcurate mint rate`: how often a model solves a problem |
-| `answers`, `schedules/` | fast sides from schedule templates |
+| `schedules/` | fast sides from schedule templates |
 
 Not covered: how a problem is judged (`kcurate.judge`).
 """

@@ -18,15 +18,17 @@ from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, EntryPoint, KernelFault
 from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.cuda_source.text.features import techniques
 from kcurate.errors import ProblemError
 from kcurate.judge.agreement import differs
 from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
-from kcurate.mint.answers import answers_of
 from kcurate.mint.graph import Graph
 from kcurate.mint.known_graphs import family_of
 from kcurate.mint.naive import naive_side
 from kcurate.mint.problem import module_side, problem_of
+from kcurate.mint.schedules.sides import Answer, fast_side
+from kcurate.mint.schedules.triton_side import triton_side
 from kcurate.mint.statement import statement
 from kcurate.problem import program
 from kcurate.problem.compare import widened
@@ -35,6 +37,8 @@ from kcurate.records import Candidate, Origin, Problem
 # The inputs on which the plain side is compared with the module, at every test size.
 COMPARED = ("nominal", "extremes", "structured")
 DOMAIN = "deep-learning"
+# The last parts of the ids of answers.
+CUDA, TRITON = "schedules", "triton"
 
 
 class Admission(StrEnum):
@@ -201,3 +205,32 @@ def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
                 if difference := differs(problem, trial.sizes, name, module.expected[trial.slot], outputs):
                     return f"{trial.text}: {name}: {difference}"
     return None
+
+
+def answers_of(graph: Graph, plain: Candidate, text_seed: int) -> tuple[Candidate, ...]:
+    """The plain side against an answer in CUDA, and against one in Triton where its language suffices.
+
+    `plain`: the pair of the module and the plain side.
+    """
+    answers = {CUDA: fast_side(graph, text_seed), TRITON: triton_side(graph)}
+    return tuple(_pair(plain, name, answer) for name, answer in answers.items() if answer is not None)
+
+
+def _pair(plain: Candidate, name: str, answer: Answer) -> Candidate:
+    fused = ["kernel-fusion"] if len(answer.side.plan) < len(plain.fast.plan) else []
+    shown = techniques(answer.side.code.encode()) if name == CUDA else ()
+    return replace(
+        plain,
+        id=f"{plain.id.rsplit('/', 1)[0]}/{name}",
+        origin=replace(plain.origin, rules=answer.schedules),
+        techniques=tuple(sorted({*shown, *fused})),
+        description=_description(plain, answer),
+        slow=plain.fast,
+        fast=answer.side,
+    )
+
+
+def _description(plain: Candidate, answer: Answer) -> str:
+    composed = plain.description.partition(";")[0]
+    schedules = ", ".join(dict.fromkeys(answer.schedules))
+    return f"{composed}; a kernel an operator, against {len(answer.side.plan)} by schedules: {schedules}."

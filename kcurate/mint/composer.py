@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from kcurate.errors import InputError
 from kcurate.mint import sizes as sizing
 from kcurate.mint.axes import Shape, bind
-from kcurate.mint.graph import REST, Graph, Input, Node, Operator, Parameter, Value
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, REST, Graph, Input, Node, Operator, Parameter, Value
 from kcurate.records import Sizes
 
 TYPES = ("float32", "bfloat16", "float16")
@@ -283,19 +282,6 @@ def main_parameter(operator: Operator) -> Parameter | None:
     return next((parameter for parameter in operator.parameters if not parameter.fresh), None)
 
 
-def single(name: str, dtype: str = "float32", seed: int = 0) -> Graph:
-    """A graph of one operator, its operands fresh."""
-    operator, composer = OPERATORS[name], Composer(seed)
-    main = main_parameter(operator)
-    for shape in (("rows",), *FORMS.values()):
-        draft = Draft(dtype, sizes=[str(size) for size in shape] if main else [])
-        first = draft.add_input(main, shape, None, operator.kind).name if main else None
-        chosen = [first if parameter is main else None for parameter in operator.parameters]
-        if composer._bound(draft, operator, chosen) is not None:
-            return composer._finished(draft)
-    raise ValueError(f"no shape fits {name}")
-
-
 def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value) -> bool:
     """Whether a value has the type and properties that a parameter needs, and enough axes."""
     known = draft.known[value.name]
@@ -332,25 +318,21 @@ def _sensible(
 
 def _known(draft: Draft, operator: Operator, operands: Sequence[str]) -> frozenset[str]:
     """What is known of a result."""
-    known = set(operator.gives) - {"keeps", "exact"}
-    first = {what for name in operands for what in draft.known[name] if what in ("rounded", "spread")}
-    small, tame = (all(_is(draft, name, what) for name in operands) for what in ("small", "tame"))
-    if "keeps" in operator.gives and small:
-        known.add("small")
-    moderate = small and operator.kind == "pointwise" and operator.name != "exp"
-    if (
-        "small" in known
-        or moderate
-        or (tame and ("keeps" in operator.gives or operator.native or operator.unfinished))
-    ):
-        known.add("tame")
-    if "rounded" in first or (operator.native and draft.dtype != "float32"):
-        known.add("rounded")
-    if "spread" in first and operator.kind in SPREADING:
-        known.add("spread")
-    if "exact" in operator.gives and all("exact" in draft.known[name] for name in operands):
-        known.add("exact")
-    return frozenset(known)
+    of_operands = [draft.known[name] for name in operands]
+    keeps, native = "keeps" in operator.gives, operator.native
+    all_small, all_tame = (all(_is(draft, name, what) for name in operands) for what in ("small", "tame"))
+    small = "small" in operator.gives or (keeps and all_small)
+    moderate = all_small and operator.kind == "pointwise" and operator.name != "exp"
+    bounded = all_tame and (keeps or native or operator.unfinished)
+    holds = {
+        "small": small,
+        "tame": small or moderate or bounded,
+        "rounded": any("rounded" in what for what in of_operands) or (native and draft.dtype != "float32"),
+        "spread": any("spread" in what for what in of_operands) and operator.kind in SPREADING,
+        "exact": "exact" in operator.gives and all("exact" in what for what in of_operands),
+    }
+    gives = set(operator.gives) - {"keeps", "exact"}
+    return frozenset(gives | {what for what, true in holds.items() if true})
 
 
 def _is(draft: Draft, name: str, what: str) -> bool:

@@ -1,6 +1,6 @@
 """Typed operator graphs: operators as data, nodes, shapes as expressions of sizes, and the canonical hash.
 
-An operator is one entry of a table (`kcurate.mint.operators`). Its PyTorch text, device code, words, types
+An operator is one entry of `operators.toml`. Its PyTorch text, device code, words, types
 and shapes all come from that entry. Not covered: which graphs are made (`composer`), their texts
 (`torch_text`, `naive`, `statement`).
 """
@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
+from kcurate.core import resources
 from kcurate.records import Expr, Sizes
 
 Kind = Literal[
@@ -140,6 +141,30 @@ def signature(text: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
     return parameters, tuple(right.split())
 
 
+def _operator(name: str, entry: dict[str, Any]) -> Operator:
+    """The operator of an entry: `shapes` as in `graph.signature`, `needs` by parameter."""
+    needs, (parameters, out) = entry.pop("needs", {}), signature(entry.pop("shapes"))
+    folds = tuple(Fold(**{**fold, "over": tuple(fold["over"].split())}) for fold in entry.pop("folds", ()))
+    return Operator(
+        name=name,
+        parameters=tuple(replace(param, needs=tuple(needs.get(param.name, ()))) for param in parameters),
+        out=out,
+        words=tuple(entry.pop("words")),
+        folds=folds,
+        attributes={key: tuple(values) for key, values in entry.pop("attributes", {}).items()},
+        gives=tuple(entry.pop("gives", ())),
+        domain=tuple(entry.pop("domain", "").split()),
+        to=tuple(entry.pop("to", "").split()),
+        centers=any("s / " in fold.term for fold in folds),
+        **entry,
+    )
+
+
+OPERATORS: Mapping[str, Operator] = {
+    name: _operator(name, entry) for name, entry in resources.table("kcurate.mint", "operators.toml").items()
+}
+
+
 @dataclass(frozen=True)
 class Value:
     """An array of the graph. `dtype`: of its buffer. `shape`: expressions of the sizes."""
@@ -228,8 +253,6 @@ def _walk(graph: Graph, name: str, made_of: Mapping[str, str], numbers: dict[str
 
 
 def _commutes(node: Node) -> bool:
-    from kcurate.mint.operators import OPERATORS
-
     return OPERATORS[node.operator].commutes
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.axes import Binding, binding_of, elsewhere, linear_index, product
-from kcurate.mint.graph import REST, Fold, Graph, Node, Operator
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, REST, Fold, Graph, Node, Operator
 from kcurate.mint.scalar_text import C_NAMES, c_number, c_text
 from kcurate.records import Arg, Buffer, Expr, Launch, Side, ValueArg
 

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from kcurate.mint.axes import binding_of, product
-from kcurate.mint.graph import Graph, Input, Node
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, Graph, Input, Node
 from kcurate.problem.dtypes import is_float
 from kcurate.records import Buffer, Call, Expr, Init, Problem, Reference, Side, Tolerance
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from kcurate.core import resources
 from kcurate.mint.axes import binding_of, product
-from kcurate.mint.graph import Graph
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, Graph
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.expressions import names_in as expression_names

@@ -22,8 +22,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.errors import OptionError
 from kcurate.mint.admission import Admission, Minted, Minting, admit
 from kcurate.mint.composer import TYPES, Composer
-from kcurate.mint.graph import Kind
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, Kind
 from kcurate.mint.settings import MintConfig
 from kcurate.records import Summary
 from kcurate.verdicts.keys import verdict_key

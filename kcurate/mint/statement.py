@@ -7,8 +7,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from kcurate.mint.axes import Binding, binding_of
-from kcurate.mint.graph import REST, Fold, Graph, Node, Operator, Value
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, REST, Fold, Graph, Node, Operator, Value
 from kcurate.mint.problem import LOW, tolerance_of
 from kcurate.problem.compare import norm_bound
 from kcurate.problem.dtypes import is_float

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -30,38 +30,28 @@ class RequestSource(StrEnum):
     ON_FILE = "on_file"
 
 
+@dataclass(eq=False)
 class Asking:
     """A client with its transcripts, price and budget. Thread-safe.
 
     `stop` ends all waiting; `counts` tells where the answers of this run came from.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        transcripts: Transcripts,
-        *,
-        price: Price | None,
-        budget: Budget,
-        max_tokens: int,
-        patience: Patience | None = None,
-        options: Mapping[str, float | str] | None = None,
-        note: Note = silent,
-    ) -> None:
-        self.client = client
-        self.options = options or {}
-        self.transcripts = transcripts
-        self.price = price
-        self.budget = budget
-        self.max_tokens = max_tokens
-        self.patience = patience or Patience()
-        self.stop = threading.Event()
-        self.note = note
-        self.heard: Heard = silent
-        self.counts: Counter[str] = Counter()
-        self.usage = Usage(0, 0)
-        self._lock = threading.Lock()
-        self._refusals = 0
+    client: Client
+    transcripts: Transcripts
+    _: KW_ONLY
+    price: Price | None
+    budget: Budget
+    max_tokens: int
+    patience: Patience = field(default_factory=Patience)
+    options: Mapping[str, float | str] = field(default_factory=dict)
+    note: Note = silent
+    stop: threading.Event = field(default_factory=threading.Event)
+    heard: Heard = silent
+    counts: Counter[str] = field(default_factory=Counter)
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _refusals: int = 0
 
     def request(self, prompt: Prompt, sample: int, tools: Sequence[Mapping[str, Any]] = ()) -> Request:
         """The request for a prompt; a model with tools may call `tools`."""

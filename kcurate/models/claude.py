@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kcurate.core import codec
 from kcurate.errors import MissingDependencyError
 from kcurate.models import prices
 from kcurate.models.client import Request
@@ -121,7 +122,7 @@ class _Reading(Reading):
         """One event of the stream; kinds that are not known (pings) are passed over."""
         kind = getattr(event, "type", None)
         if kind == "message_start":
-            self.usage = usage_of(event.message.usage)
+            self.usage = _usage(event.message.usage)
         elif kind == "content_block_start":
             self.blocks.append(event.content_block.to_dict(mode="json"))
             self._input = []
@@ -132,8 +133,8 @@ class _Reading(Reading):
             self._end_call("".join(self._input))
         elif kind == "message_delta":
             self.stop_reason = event.delta.stop_reason
-            self.refusal = refusal_of(event.delta)
-            self.usage = _later(self.usage, event.usage)
+            self.refusal = _refusal(event.delta)
+            self.usage = _usage(event.usage, self.usage)
 
     def _add(self, delta: Any) -> None:
         if delta.type == "text_delta":
@@ -159,11 +160,8 @@ class _Reading(Reading):
         """The input of the first tool call, or the text; and all blocks, for the next turn."""
         if self.stop_reason is None or self.usage is None:
             return None
-        reply, form = reply_of("".join(self.text), self.tool)
-        return Exchange(
-            status_of(self.stop_reason), reply=reply, form=form, usage=self.usage,
-            stop_reason=self.stop_reason, detail=self.refusal, content=whole(self.blocks),
-        )  # fmt: skip
+        text = "".join(self.text)
+        return _exchange(text, self.tool, self.stop_reason, self.usage, self.refusal, self.blocks)
 
 
 class ClaudeClient(StreamedClient):
@@ -185,12 +183,36 @@ class ClaudeClient(StreamedClient):
         return getattr(error, "type", None), getattr(error, "api_message", None) or str(error)
 
 
-def reply_of(text: str, tool: str | None) -> tuple[str, Form]:
-    """The answer in a message: the input of its first tool call, else the text."""
-    return (text, "text") if tool is None else (tool, "tool")
+def exchange_of(message: Any) -> Exchange:
+    """The exchange of a message that came as a whole, as of one that was streamed."""
+    text = "".join(block.text for block in message.content if block.type == "text")
+    tools = [block.input for block in message.content if block.type == "tool_use"]
+    tool = codec.canonical_json(tools[0]).decode() if tools else None
+    blocks = [block.to_dict(mode="json") for block in message.content]
+    return _exchange(text, tool, message.stop_reason, _usage(message.usage), _refusal(message), blocks)
 
 
-def whole(blocks: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def _exchange(
+    text: str,
+    tool: str | None,
+    stop_reason: str | None,
+    usage: Usage,
+    refusal: str,
+    blocks: Sequence[Mapping[str, Any]],
+) -> Exchange:
+    """The answer in a message is the input of its first tool call, else the text."""
+    return Exchange(
+        _STATUS.get(stop_reason or "", ReplyStatus.ANSWERED),
+        reply=text if tool is None else tool,
+        form="text" if tool is None else "tool",
+        usage=usage,
+        stop_reason=stop_reason,
+        detail=refusal,
+        content=_whole(blocks),
+    )
+
+
+def _whole(blocks: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """Blocks as they are kept: a lone surrogate, which UTF-8 cannot encode, is replaced.
 
     A call whose input is nested deeper than any plan is none: records are read and written by recursion.
@@ -213,30 +235,14 @@ def _flat(data: Any) -> bool:
     return not any(isinstance(part, dict | list) for part in level)
 
 
-def refusal_of(ended: Any) -> str:
+def _refusal(ended: Any) -> str:
     """The policy that a refusal names; empty if it names none."""
     details = getattr(ended, "stop_details", None)
     return getattr(details, "category", None) or ""
 
 
-def status_of(stop_reason: str | None) -> ReplyStatus:
-    """How a message ended."""
-    return _STATUS.get(stop_reason or "", ReplyStatus.ANSWERED)
-
-
-def usage_of(counted: Any) -> Usage:
-    """The tokens that the server counted."""
-    return Usage(
-        input_tokens=counted.input_tokens or 0,
-        output_tokens=counted.output_tokens or 0,
-        cache_write_tokens=counted.cache_creation_input_tokens or 0,
-        cache_read_tokens=counted.cache_read_input_tokens or 0,
-    )
-
-
-def _later(first: Usage | None, counted: Any) -> Usage:
-    """The counts at the end; those that are not given again hold."""
-    start = first or Usage(0, 0)
+def _usage(counted: Any, before: Usage | None = None) -> Usage:
+    """The tokens that the server counted; what it does not give again is as `before`."""
     read = {
         "input_tokens": getattr(counted, "input_tokens", None),
         "output_tokens": getattr(counted, "output_tokens", None),
@@ -244,4 +250,4 @@ def _later(first: Usage | None, counted: Any) -> Usage:
         "cache_read_tokens": getattr(counted, "cache_read_input_tokens", None),
     }
     known = {name: value for name, value in read.items() if value is not None}
-    return Usage(**(vars(start) | known))
+    return replace(before or Usage(0, 0), **known)

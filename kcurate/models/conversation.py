@@ -12,13 +12,14 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from kcurate.core import codec
 from kcurate.core.options import TOOL_CALLS, TOOL_SECONDS
 from kcurate.models.asking import Asking
 from kcurate.models.client import Request
 from kcurate.models.transcripts import next_key
+from kcurate.prompts import tools
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, ReplyStatus, Turn
 
@@ -48,18 +49,18 @@ class Call:
     arguments: Mapping[str, Any]
 
 
-class Bench(Protocol):
-    """The tools of a conversation."""
+class Bench:
+    """The tools of a conversation; this one is the bench of a model without any."""
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The definitions of all, those that hand in an answer included."""
-        ...
+        return ()
 
     @property
     def runs(self) -> frozenset[str]:
         """The names of those that do not end the conversation."""
-        ...
+        return frozenset()
 
     def run(self, call: Call, before: Sequence[Exchange]) -> str:
         """The result of a call, in words. `before`: the exchanges of the conversation so far.
@@ -67,30 +68,15 @@ class Bench(Protocol):
         Raises:
             CannotRun: the call makes no sense.
         """
-        ...
+        raise CannotRun("there are no tools")
 
     def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-        """What a call that ends the conversation hands in.
+        """What a call that ends the conversation hands in: its input, or that of the version that it names.
 
         Raises:
             CannotRun: that is nothing.
         """
-        ...
-
-
-class NoTools:
-    """The bench of a model without tools."""
-
-    tools: Sequence[Mapping[str, Any]] = ()
-    runs: frozenset[str] = frozenset()
-
-    def run(self, call: Call, before: Sequence[Exchange]) -> str:
-        """There is none."""
-        raise CannotRun("there are no tools")
-
-    def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-        """There is none."""
-        raise CannotRun("there are no tools")
+        return numbered(call, before) if call.name == tools.SUBMIT_VERSION else call.arguments
 
 
 def called(exchange: Exchange) -> Call | None:
@@ -101,22 +87,22 @@ def called(exchange: Exchange) -> Call | None:
     return None
 
 
-def numbered(call: Call, before: Sequence[Exchange], maker: str) -> Mapping[str, Any]:
-    """What the tool `maker` was given in the call that `version` counts, from 1.
+def numbered(call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
+    """What was given to `compile` in the call that `version` counts, from 1.
 
     Raises:
         CannotRun: there was no such call.
     """
-    versions, number = made_by(maker, before), call.arguments.get("version")
-    if type(number) is not int or not 1 <= number <= len(versions):
-        raise CannotRun(f"there is no version {number}; {maker} gives the numbers")
-    return versions[number - 1]
+    compiled, number = versions(before), call.arguments.get("version")
+    if type(number) is not int or not 1 <= number <= len(compiled):
+        raise CannotRun(f"there is no version {number}; {tools.COMPILE} gives the numbers")
+    return compiled[number - 1]
 
 
-def made_by(maker: str, before: Sequence[Exchange]) -> list[Mapping[str, Any]]:
-    """What the tool `maker` was given so far."""
+def versions(before: Sequence[Exchange]) -> list[Mapping[str, Any]]:
+    """What was given to `compile` so far."""
     calls = (called(exchange) for exchange in before)
-    return [call.arguments for call in calls if call is not None and call.name == maker]
+    return [call.arguments for call in calls if call is not None and call.name == tools.COMPILE]
 
 
 def handed_in(bench: Bench, exchange: Exchange, before: Sequence[Exchange]) -> tuple[str, Form]:

@@ -95,7 +95,7 @@ def open_asking(
         price=price,
         budget=Budget(spending.max_usd),
         max_tokens=spending.max_tokens,
-        patience=patience,
+        patience=patience or Patience(),
         options=chosen,
         note=note,
     )

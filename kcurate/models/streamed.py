@@ -7,8 +7,10 @@ each API is spoken.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, ClassVar
@@ -33,46 +35,20 @@ _FOR_GOOD = {
 MAX_DETAIL_CHARS = 300
 
 
-def sort_status(
-    status: int,
-    error_type: str | None,
-    message: str,
-    *,
-    headers: object = None,
-    model: str,
-    where: str,
-    key: str,
-    usage: Usage | None = None,
-) -> Exchange:
-    """The outcome of a request that a server refused; `key` is the variable that holds the API key.
-
-    Raises:
-        TryAgain: it may be transient. RemoteError: every request will be refused.
-    """
-    said = " ".join(message.split())[:MAX_DETAIL_CHARS]
-    if status in PASSING or status >= 500 or (status < 400 and error_type in PASSING_TYPES):
-        name = error_type or f"status {status}"
-        raise TryAgain(f"{name}: {said}", after_s=retry_after_s(headers), usage=usage)
-    if status in _FOR_GOOD:
-        what, hint = _FOR_GOOD[status]
-        raise RemoteError(what.format(model=model), where=where, hint=hint.format(key=key))
-    return Exchange(ReplyStatus.REJECTED, usage=usage, detail=f"status {status}: {said}")
-
-
 def _libraries(sdk: ModuleType) -> list[ModuleType]:
     """The HTTP library that an SDK uses (httpx or httpx2), found through its client class."""
     roots = {base.__module__.partition(".")[0] for base in sdk.DefaultHttpxClient.__mro__}
     return [importlib.import_module(root) for root in sorted(roots) if root.startswith("httpx")]
 
 
-def transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
+def _transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
     """Exceptions of a connection that breaks mid-stream, for SDKs that do not wrap them."""
     return tuple(
         error for library in _libraries(sdk) for error in (library.TransportError, library.StreamError)
     )
 
 
-def lost(
+def _lost(
     sdk: ModuleType, error: BaseException, *, began: bool = False, usage: Usage | None = None
 ) -> TryAgain:
     """The failure for a connection that could not be made or broke, distinguished by the cause of `error`."""
@@ -142,8 +118,8 @@ class StreamedClient:
         self.model = model
         self.api = api
         self.where = str(api.base_url).rstrip("/")
-        self._sdk, self._failure = package, failure
-        self._broken = transport_errors(package)
+        self.sdk, self._failure = package, failure
+        self._broken = _transport_errors(package)
 
     def ask(self, request: Request, heard: Heard = silent) -> Exchange:
         """One exchange, one try; `heard` is called with every event.
@@ -151,22 +127,40 @@ class StreamedClient:
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
         """
-        started_s, sdk, reading = time.monotonic(), self._sdk, self.reading()
+        started_s, reading = time.monotonic(), self.reading()
         try:
-            stream = self.open_stream(request)
-            request_id = stream.response.headers.get(self.id_header)
-            with stream:
-                for event in stream:
-                    reading.take(event)
-                    heard(reading.now)
+            with self.sorted_failures(reading):
+                stream = self.open_stream(request)
+                request_id = stream.response.headers.get(self.id_header)
+                with stream:
+                    for event in stream:
+                        reading.take(event)
+                        heard(reading.now)
+        except self.sdk.APIStatusError as error:
+            return self.refused(error, reading.usage)
+        exchange = reading.exchange()
+        if exchange is None:
+            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
+        return replace(exchange, request_id=request_id, wall_s=round(time.monotonic() - started_s, 3))
+
+    @contextlib.contextmanager
+    def sorted_failures(self, reading: Reading) -> Iterator[None]:
+        """Turn what the SDK raises into our own errors, but for an `APIStatusError` (see `refused`).
+
+        Raises:
+            TryAgain: it may work later. RemoteError: it will not work for any request.
+        """
+        sdk = self.sdk
+        try:
+            yield
+        except sdk.APIStatusError:
+            raise
         except sdk.APITimeoutError as error:
             raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
         except sdk.APIConnectionError as error:
-            raise lost(sdk, error, began=bool(reading.text), usage=reading.usage) from error
-        except sdk.APIStatusError as error:
-            return self.refused(error, reading.usage)
+            raise _lost(sdk, error, began=bool(reading.text), usage=reading.usage) from error
         except self._broken as error:
-            raise lost(sdk, error, began=True, usage=reading.usage) from error
+            raise _lost(sdk, error, began=True, usage=reading.usage) from error
         except sdk.APIError as error:  # an error event inside the stream
             what = f"the server failed: {root_cause(error)}"
             raise TryAgain(what, began=True, usage=reading.usage) from error
@@ -175,10 +169,6 @@ class StreamedClient:
             raise TryAgain(what, usage=reading.usage) from error
         except self._failure as error:  # credentials that cannot be read, and the like
             raise RemoteError(root_cause(error), where=self.where, hint=f"check {self.key}") from error
-        exchange = reading.exchange()
-        if exchange is None:
-            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
-        return replace(exchange, request_id=request_id, wall_s=round(time.monotonic() - started_s, 3))
 
     def close(self) -> None:
         """Give its connections back."""
@@ -189,13 +179,20 @@ class StreamedClient:
         raise NotImplementedError
 
     def refused(self, error: Any, usage: Usage | None = None) -> Exchange:
-        """What an `APIStatusError` means (see `failures.sort_status`)."""
-        kind, what = self.said(error)
-        headers = error.response.headers
-        return sort_status(
-            error.status_code, kind, what, headers=headers, model=self.model, where=self.where, key=self.key,
-            usage=usage,
-        )  # fmt: skip
+        """The outcome of a request that the server refused, by the status and type of an `APIStatusError`.
+
+        Raises:
+            TryAgain: it may be transient. RemoteError: every request will be refused.
+        """
+        status, (error_type, message) = error.status_code, self.said(error)
+        said = " ".join(message.split())[:MAX_DETAIL_CHARS]
+        if status in PASSING or status >= 500 or (status < 400 and error_type in PASSING_TYPES):
+            name, after_s = error_type or f"status {status}", retry_after_s(error.response.headers)
+            raise TryAgain(f"{name}: {said}", after_s=after_s, usage=usage)
+        if status in _FOR_GOOD:
+            what, hint = _FOR_GOOD[status]
+            raise RemoteError(what.format(model=self.model), where=self.where, hint=hint.format(key=self.key))
+        return Exchange(ReplyStatus.REJECTED, usage=usage, detail=f"status {status}: {said}")
 
     def said(self, error: Any) -> tuple[str | None, str]:
         """The type (None: none that is documented) and the message of an `APIStatusError`."""

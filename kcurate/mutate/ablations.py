@@ -366,8 +366,8 @@ def _origin(tree: Tree, node: Node) -> Node:
 
 def _without_attributes(side: Side) -> Iterator[Ablation]:
     """Launch bounds, `__noinline__`, `volatile` and the like, all and each; only a GPU shows their cost."""
-    found = [*_ATTRIBUTE.finditer(side.code)]
-    for chosen in [found] * (len(found) > 1) + [[match] for match in found]:
+    matches = [*_ATTRIBUTE.finditer(side.code)]
+    for chosen in [matches] * (len(matches) > 1) + [[match] for match in matches]:
         code = side.code
         for match in reversed(chosen):
             code = code[: match.start()] + code[match.end() :]

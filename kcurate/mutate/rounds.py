@@ -68,10 +68,10 @@ def _shares(tree: Tree, loop: Node, what: str) -> Iterator[Part]:
     if counter is None or condition is None or step is None or body is None:
         return
     name, more = counter.name.decode(), tree.text(condition).decode()
-    this, later = (tree.unused_name(wish).decode() for wish in (b"this_round", b"rounds_follow"))
+    current, later = (tree.unused_name(wish).decode() for wish in (b"this_round", b"rounds_follow"))
     skip = (
-        f"if ({SWITCH}) {{ const auto {this} = {name}; {tree.text(step).decode()}; "
-        f"const bool {later} = ({more}); {name} = {this}; if ({later}) continue; }} "
+        f"if ({SWITCH}) {{ const auto {current} = {name}; {tree.text(step).decode()}; "
+        f"const bool {later} = ({more}); {name} = {current}; if ({later}) continue; }} "
     )
     last = Guard(body.start_byte, body.end_byte, f"{{ {skip}", " }")
     yield Part(f"all but the last round {what}", (last,), 1)

@@ -18,7 +18,7 @@ from kcurate.errors import InputError, ProblemError
 from kcurate.own.example_calls import ExampleCalls, array_of
 from kcurate.own.launch_expressions import AXES, Launching
 from kcurate.problem.expressions import names_in
-from kcurate.problem.outputs import logical_bytes
+from kcurate.problem.outputs import logical_bytes, output_names
 from kcurate.records import Buffer, Expr, Kernel, KnownSide, Launch, Problem, Side, SideName, ValueArg
 
 
@@ -53,17 +53,18 @@ class ExampleSide:
 
     def _as_given(self, drafted: Launch) -> Launch:
         """The launch as it was given; what was given as a number is as the draft explains it."""
-        given, launch = self.calls.launching, self._launch(drafted, self.calls.launching)
+        launching = self.calls.launching
+        launch = self._launch(drafted, launching)
 
         def chosen(axes: Sequence[Expr], mine: Sequence[Expr], explained: Sequence[Expr]) -> tuple[Expr, ...]:
             every = zip(axes, mine, _padded(explained), strict=False)
-            return tuple(own if isinstance(axis, str) else other for axis, own, other in every)
+            return tuple(launched if isinstance(axis, str) else text for axis, launched, text in every)
 
-        (shared,) = chosen((given.shared_bytes,), (launch.shared_bytes,), (drafted.shared_bytes,))
+        (shared,) = chosen((launching.shared_bytes,), (launch.shared_bytes,), (drafted.shared_bytes,))
         return replace(
             launch,
-            grid=chosen(given.grid, launch.grid, drafted.grid),
-            block=chosen(given.block, launch.block, drafted.block),
+            grid=chosen(launching.grid, launch.grid, drafted.grid),
+            block=chosen(launching.block, launch.block, drafted.block),
             shared_bytes=shared,
         )
 
@@ -95,10 +96,10 @@ class ExampleSide:
 
     def _over_parameters(self) -> Launching:
         """The launch over the kernel's parameters, numbers as this kernel's own examples explain them."""
-        ((_, own),) = self.draft("apart").known.sides.items()
-        (launch,) = launches_of(own.plan)
+        ((_, side),) = self.draft("apart").known.sides.items()
+        (launch,) = launches_of(side.plan)
         names = {name: size for size, name in _passed(self.kernel, launch).items() if isinstance(name, str)}
-        given = self.calls.launching
+        launching = self.calls.launching
 
         def chosen(explained: Sequence[Expr], axes: Sequence[Expr]) -> Iterator[Expr]:
             for axis, own_axis in zip(axes, _padded(explained), strict=False):
@@ -107,9 +108,9 @@ class ExampleSide:
                 except ProblemError:  # by a size that is none of the parameters
                     yield axis
 
-        (shared,) = chosen((launch.shared_bytes,), (given.shared_bytes,))
-        grid, block = chosen(launch.grid, given.grid), chosen(launch.block, given.block)
-        return Launching(tuple(grid), tuple(block), shared, given.cooperative)
+        (shared,) = chosen((launch.shared_bytes,), (launching.shared_bytes,))
+        grid, block = chosen(launch.grid, launching.grid), chosen(launch.block, launching.block)
+        return Launching(tuple(grid), tuple(block), shared, launching.cooperative)
 
     def _launch(self, step: Launch, launching: Launching) -> Launch:
         """The launch with these expressions over the kernel's parameters."""
@@ -139,7 +140,7 @@ class ExampleSide:
         """
         if self.outputs is None:
             return problem
-        written = {name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout")}
+        written = output_names(problem)
         if wrong := [name for name in self.outputs if name not in written]:
             hint = f"it writes {', '.join(sorted(written)) or 'nothing'}"
             raise InputError(f"{self.kernel.name} does not write {wrong[0]}", where="outputs", hint=hint)

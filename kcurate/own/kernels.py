@@ -103,14 +103,22 @@ def find_kernels(
         for path, name in wanted
     ]
     for own in kernels:
-        built = own.half.kernel.compiled
-        # A template that nothing launches yet has no code in the cubin, and no error either.
-        failed = built is not None and first_error(built.log or "", own.half.code) is not None
-        unused = own.template and not own.half.kernel.instantiations and not failed
-        if built is not None and not built.ok and not unused:
-            hint = f"the compiler's whole log is in {own.half.folder / 'kernel.json'}"
-            raise compile_error(own, built.log or "", hint)
+        _check_compiled(own)
     return kernels
+
+
+def _check_compiled(own: Own) -> None:
+    """Raises:
+    InputError: it was compiled, and does not compile.
+    """
+    built = own.half.kernel.compiled
+    if built is None or built.ok:
+        return
+    # A template that nothing launches yet has no code in the cubin, and no error either.
+    launched = not own.template or own.half.kernel.instantiations
+    if launched or first_error(built.log or "", own.half.code) is not None:
+        hint = f"the compiler's whole log is in {own.half.folder / 'kernel.json'}"
+        raise compile_error(own, built.log or "", hint)
 
 
 def missing_include(own: Own, error: InputError) -> InputError | None:

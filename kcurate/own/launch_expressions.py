@@ -136,7 +136,7 @@ def _traced(function: Callable[..., Any], where: str) -> Any:
         return function(*(Symbol(name) for name in names))
     except InputError as error:
         raise InputError(error.what, where=where, hint=error.hint) from error
-    except Exception as error:
+    except Exception as error:  # the function is the user's code, which may raise anything
         raise InputError(f"the function of sizes failed: {error}", where=where, hint=_FORMS) from error
 
 

@@ -62,11 +62,7 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             (config.slow, config.fast), config.workspace, note=record.note, licence=licence,
             define=config.define, include_dirs=config.include_dirs,
         )  # fmt: skip
-        if slow.half.code == fast.half.code:
-            raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
-        for own in (slow, fast):
-            if licence and own.half.kernel.rights and own.half.kernel.rights.refused:
-                raise InputError(own.half.kernel.rights.refused, where=own.name, hint="correct --licence")
+        _check_pairing(slow, fast, licence)
         wanted = (
             Wanted(slow, config.slow_launch, "--slow-launch"),
             Wanted(fast, config.fast_launch, "--fast-launch"),
@@ -76,24 +72,9 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         record.begin(config)
         command = record.command("pair", config.slow, config.fast, *flag_words(config))
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
-        for target, other in zip(wanted, reversed(wanted), strict=True):
-            if launchless(target) and not target.known:
-                how = f"nothing launches it, so it is launched as {other.kernel.name}"
-                record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
-            elif not target.launch and (guess := _one_of_several(target)):
-                how = f"nothing launches it, and its code leaves several launches; {guess} is tried"
-                record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
-        judging = progress.bar("judge both sides on the emulator")
-        with contextlib.closing(AdmittingJudge()) as judge, judging:
-            outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
-        drafts = [(target.own.half.kernel.name, target.drafted) for target in wanted]
-        guessed = [name for name, drafted in drafts if drafted and drafted.guessed]
-        fast_guessed = wanted[1].own.half.kernel.name in guessed
-        if outcome.pair and outcome.verdict and fast_guessed and not _passes_share(outcome.pair):
-            # A guess read from the code says nothing of what the kernel is meant for.
-            meant = f"if it is meant for other sizes only, give its launch: {wanted[1].option}"
-            why = f"{outcome.verdict.outcome}: {outcome.verdict.detail} ({meant})"
-            outcome = Given(PairOutcome.REFUSED, why, verdict=outcome.verdict)
+        _say_guesses(wanted, record.note)
+        guessed = [target for target in wanted if target.drafted and target.drafted.guessed]
+        outcome = _judged(pair, wanted, fast_guessed=wanted[1] in guessed)
         form = next((target.form for target in wanted if store.exists(target.form)), None)
         record.item(
             "pairs", pair.id, outcome.outcome, outcome.why, passed=outcome.pair is not None, file=form
@@ -105,14 +86,51 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             raise _failure(outcome, wanted, unmatched)
         if outcome.why:
             record.note(outcome.why)
-        marked = outcome.pair.description
-        marked += f" Launches guessed: {', '.join(guessed)}." if guessed else ""
+        names = ", ".join(target.own.half.kernel.name for target in guessed)
+        marked = outcome.pair.description + (f" Launches guessed: {names}." if guessed else "")
         store.write_candidate(folder, replace(outcome.pair, description=marked))
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         if outcome.pair.license is None:
             record.note(f"{pair.id} has no licence, so kcurate build leaves it out: add --licence SPDX")
         return summary
+
+
+def _check_pairing(slow: Own, fast: Own, licence: str | None) -> None:
+    """Whether the two may be a pair at all.
+
+    Raises:
+        InputError: they are one code, or a file's own licence refuses the one that was given.
+    """
+    if slow.half.code == fast.half.code:
+        raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
+    for own in (slow, fast):
+        if licence and own.half.kernel.rights and own.half.kernel.rights.refused:
+            raise InputError(own.half.kernel.rights.refused, where=own.name, hint="correct --licence")
+
+
+def _say_guesses(wanted: tuple[Wanted, Wanted], note: Note) -> None:
+    """Name each side that nothing launches, and the launch that is tried."""
+    for target, other in zip(wanted, reversed(wanted), strict=True):
+        if launchless(target) and not target.known:
+            how = f"nothing launches it, so it is launched as {other.kernel.name}"
+            note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
+        elif not target.launch and (guess := _one_of_several(target)):
+            how = f"nothing launches it, and its code leaves several launches; {guess} is tried"
+            note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
+
+
+def _judged(pair: Candidate, wanted: tuple[Wanted, Wanted], *, fast_guessed: bool) -> Given:
+    """What the emulator says of both sides; refused if what it says may rest on a guess."""
+    judging = progress.bar("judge both sides on the emulator")
+    with contextlib.closing(AdmittingJudge()) as judge, judging:
+        outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
+    if not (outcome.pair and outcome.verdict and fast_guessed) or _passes_share(outcome.pair):
+        return outcome
+    # A guess read from the code says nothing of what the kernel is meant for.
+    meant = f"if it is meant for other sizes only, give its launch: {wanted[1].option}"
+    why = f"{outcome.verdict.outcome}: {outcome.verdict.detail} ({meant})"
+    return Given(PairOutcome.REFUSED, why, verdict=outcome.verdict)
 
 
 def _one_of_several(target: Wanted) -> str | None:
@@ -238,6 +256,7 @@ def pair_of(slow: Own, fast: Own, name: str) -> Candidate:
 
 
 def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputError | None) -> InputError:
+    """The error that says why the two are no pair, with what to change."""
     both = ", ".join(target.own.name for target in wanted)
     verdict = outcome.verdict
     if verdict is None:
@@ -249,19 +268,32 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     if disagree and unmatched is not None:
         return unmatched
     why, where = outcome.why.removeprefix(f"{Outcome.MISMATCH}: "), at_fault.place if at_fault else both
-    if not disagree and at_fault is not None and "dynamic shared memory" in verdict.detail:
+    if disagree:
+        return InputError(f"the sides do not agree: {why}", where=where, hint=_hint_to_agree(outcome, wanted))
+    if at_fault is not None and "dynamic shared memory" in verdict.detail:
         third = f"{at_fault.option} '<<<64, 256, 256 * sizeof(float)>>>'"
         hint = f"give its bytes as the launch's third number, as in {third}"
-        return InputError(why, where=where, hint=hint)
-    forms = _forms(outcome.why, wanted)
-    hint = f"correct the code, or the problem {'or launch ' if disagree else ''}in {forms}"
+    else:
+        hint = _hint_to_correct(outcome, wanted, at_fault)
+    return InputError(why, where=where, hint=hint)
+
+
+def _hint_to_agree(outcome: Given, wanted: tuple[Wanted, Wanted]) -> str:
     alone = next((target for target in wanted if launchless(target)), None)
-    if alone is not None and (disagree or alone is at_fault):
-        say = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
-        hint = say if disagree else f"{hint}; {say}"
-    elif at_fault and not (disagree or at_fault.launch or at_fault.own.half.kernel.launch_sites):
+    if alone is None:
+        return f"correct the code, or the problem or launch in {_forms(outcome.why, wanted)}"
+    return f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
+
+
+def _hint_to_correct(outcome: Given, wanted: tuple[Wanted, Wanted], at_fault: Wanted | None) -> str:
+    hint = f"correct the code, or the problem in {_forms(outcome.why, wanted)}"
+    alone = next((target for target in wanted if launchless(target)), None)
+    if alone is not None and alone is at_fault:
+        how = f"say how with {alone.option} {launches.FORM}"
+        return f"{hint}; nothing launches {alone.kernel.name}: {how}"
+    if at_fault and not (at_fault.launch or at_fault.own.half.kernel.launch_sites):
         hint += f", or, since its launch is guessed, give it: {at_fault.option} {launches.FORM}"
-    return InputError(f"the sides do not agree: {why}" if disagree else why, where=where, hint=hint)
+    return hint
 
 
 def _forms(why: str, wanted: Sequence[Wanted]) -> str:

@@ -14,6 +14,7 @@ from kcurate.core import codec, store
 from kcurate.cuda_source import features
 from kcurate.errors import RecordError
 from kcurate.problem import shown
+from kcurate.problem.outputs import float_outputs
 from kcurate.prompts import Answer
 from kcurate.records import Buffer, Candidate, Language, Problem, Side
 from kcurate.triton_source import bare_python
@@ -107,11 +108,7 @@ def loose_outputs(code: str, problem: Problem) -> tuple[str, ...]:
     """Outputs whose rounding may differ between runs: floating-point ones, if the code has atomics."""
     if "atomics" not in features(code.encode()) and "tl.atomic" not in code:
         return ()
-    return tuple(
-        name
-        for name, buffer in problem.buffers.items()
-        if buffer.role in ("out", "inout") and "float" in buffer.dtype
-    )
+    return float_outputs(problem)
 
 
 def misfit(candidate: Candidate) -> str | None:

@@ -20,7 +20,7 @@ from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
 from kcurate.problem.inputs.draws import Array
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
-from kcurate.problem.outputs import logical_bytes
+from kcurate.problem.outputs import logical_bytes, output_names
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Promise, Side, Tolerance
 
@@ -70,7 +70,7 @@ def _check_origin(candidate: Candidate) -> Iterator[Issue]:
 
 
 def _check_problem(problem: Problem) -> Iterator[Issue]:
-    outputs = [name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout")]
+    outputs = output_names(problem)
     if not outputs:
         yield Issue("problem.buffers", "none has the role out or inout")
     if not problem.sizes.test:
@@ -104,7 +104,7 @@ def _check_bench(problem: Problem) -> Iterator[Issue]:
         yield Issue("problem.sizes.bench", "more than one size is the headline")
 
 
-def _check_records(problem: Problem, outputs: list[str]) -> Iterator[Issue]:
+def _check_records(problem: Problem, outputs: tuple[str, ...]) -> Iterator[Issue]:
     """Members of a record must be outputs with the same number of rows and the same order."""
     members = Counter(name for record in problem.records for name in record)
     for index, record in enumerate(problem.records):

@@ -40,6 +40,11 @@ def output_names(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
 
 
+def float_outputs(problem: Problem) -> tuple[str, ...]:
+    """The outputs of floating types (packed ones too), whose rounding varies where the order of sums does."""
+    return tuple(name for name in output_names(problem) if "float" in problem.buffers[name].dtype)
+
+
 def unordered(buffer: Buffer) -> bool:
     """Whether the rows of an output (its elements, if it has one axis) may come in any order."""
     return buffer.tolerance is not None and buffer.tolerance.order == "any"

@@ -61,16 +61,7 @@ def _bind_buffer(
     if not shape or any(extent < 1 for extent in shape):
         raise ProblemError(f"the shape {shape} has an extent below one")
     before, after = (evaluate(p, sizes) for p in record.pad or (0, 0))
-    physical = shape
-    if view is not None and view.permute is not None:
-        if sorted(view.permute) != list(range(len(shape))):
-            raise ProblemError(f"permute {view.permute} is not a permutation of the axes")
-        physical = tuple(shape[axis] for axis in view.permute)
-    if view is not None and view.pad is not None:
-        pads = [(evaluate(a, sizes), evaluate(b, sizes)) for a, b in view.pad]
-        if len(pads) != len(physical) or any(a < 0 or b < 0 for a, b in pads):
-            raise ProblemError("pad needs one pair of counts per axis")
-        physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
+    physical = _viewed(shape, view, sizes) if view is not None else shape
     bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra, sizes)
     if min(before, after) < 0:
         raise ProblemError(f"a negative pad ({before}, {after})")
@@ -78,6 +69,21 @@ def _bind_buffer(
     if size_bytes > MAX_BUFFER_BYTES:
         raise ProblemError(f"{size_bytes} bytes, more than {MAX_BUFFER_BYTES}")
     return bound
+
+
+def _viewed(shape: tuple[int, ...], view: View, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape in memory of a buffer that a side sees through a view."""
+    physical = shape
+    if view.permute is not None:
+        if sorted(view.permute) != list(range(len(shape))):
+            raise ProblemError(f"permute {view.permute} is not a permutation of the axes")
+        physical = tuple(shape[axis] for axis in view.permute)
+    if view.pad is not None:
+        pads = [(evaluate(a, sizes), evaluate(b, sizes)) for a, b in view.pad]
+        if len(pads) != len(physical) or any(a < 0 or b < 0 for a, b in pads):
+            raise ProblemError("pad needs one pair of counts per axis")
+        physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
+    return physical
 
 
 MAX_OPERATIONS = 100_000

@@ -53,7 +53,7 @@ def _uses_undeclared_local(text: str) -> bool:
     for _, caller, body in bodies:
         for name in called.keys() & set(_NAME.findall(body)) - {caller}:
             called[name].add(caller)
-    given = {name for name, callers in called.items() if callers}
-    while alone := {name for name in given if not called[name] <= given | declaring}:
-        given -= alone
-    return not using <= given
+    reached = {name for name, callers in called.items() if callers}
+    while alone := {name for name in reached if not called[name] <= reached | declaring}:
+        reached -= alone
+    return not using <= reached

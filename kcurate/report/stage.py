@@ -167,8 +167,8 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
             entries.setdefault(candidate.id, row)
         items.say_earlier_code(outdated, workspace, record.note)
         with progress.bar("write the page"):
-            own = any(folder.resolve().is_relative_to(workspace.root.resolve()) for folder in folders)
-            about = {"written": date.today().isoformat(), "workspace": str(config.workspace) if own else ""}
+            ours = any(folder.resolve().is_relative_to(workspace.root.resolve()) for folder in folders)
+            about = {"written": date.today().isoformat(), "workspace": str(config.workspace) if ours else ""}
             page = render([entries[key] for key in sorted(entries)], about)
         store.write_bytes(config.path, page.encode("utf-8", "replace"))
         return record.finish({"pairs": dict(sorted(counts.items()))})

@@ -14,7 +14,7 @@ from typing import Any
 
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError
 from kcurate.evaluation import scores
 from kcurate.hub.repository import Hub
 from kcurate.train.config import to_toml
@@ -126,29 +126,14 @@ def push(
         InputError: not a repository name, or nothing to push. MissingDependencyError: no token.
         RemoteError: the Hub refused, or cannot be reached.
     """
-    token = token or token_for(repo)
+    hub = Hub(repo, kind="model", endpoint=endpoint, token=token)
     files = {name: _public(run, path) for name, path in _files(run)}
     if not any(name.endswith("adapter_config.json") for name in files):
         raise InputError("no stage is done, so there is no adapter to push", where=str(run.root))
-    hub = Hub(repo, kind="model", endpoint=endpoint, token=token)
     hub.create(private=private)
     commit = hub.commit(files, message="Adapters made by kcurate train")
     note(f"{repo}: {len(files)} files in commit {commit[:10]}")
     return commit
-
-
-def token_for(repo: str) -> str:
-    """This machine's token; checked before a run that ends with a push.
-
-    Raises:
-        MissingDependencyError: there is none.
-    """
-    from huggingface_hub import get_token
-
-    token = get_token()
-    if token is None:
-        raise MissingDependencyError("no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`")
-    return str(token)
 
 
 def _public(run: RunFolder, path: Path) -> str | bytes:

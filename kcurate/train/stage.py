@@ -23,6 +23,7 @@ from kcurate.errors import InputError, OptionError
 from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.judging import judge
 from kcurate.evaluation.sampling import generate
+from kcurate.hub.repository import Hub
 from kcurate.local_models.libraries import require_extra, require_reports
 from kcurate.records import Summary
 from kcurate.reward import devices, own_reward
@@ -116,7 +117,7 @@ def _checked_plans(config: TrainConfig, folder: RunFolder, rank: int, note: Note
     if (adapter := plan.adapter or config.adapter) is not None:
         weights.check_adapter(adapter)
     if config.push is not None and rank == 0:
-        hub.token_for(config.push)
+        Hub(config.push, kind="model")  # whose name and token are wrong now rather than after the run
     settings = config.settings
     own_reward.chosen(settings.reward.scheme, settings.reward.values)
     require_reports(settings.report)

@@ -51,6 +51,7 @@ class Tally:
         }
 
 
+@dataclass(eq=False)
 class Rewards:
     """The reward function of a GRPO trainer, and the completions judged since the last line of metrics.
 
@@ -58,25 +59,14 @@ class Rewards:
     learns what each completion earned.
     """
 
-    def __init__(
-        self,
-        pool: Pool,
-        tasks: Mapping[str, Task],
-        form: Form,
-        ends: Collection[int],
-        run: RunFolder,
-        *,
-        writes: bool,
-        next_prompts: NextPrompts | None = None,
-    ):
-        self._pool = pool
-        self._tasks = tasks
-        self._form = form
-        self._ends = ends
-        self._next = next_prompts
-        self._run = run
-        self._writes = writes
-        self._tally = Tally()
+    pool: Pool
+    tasks: Mapping[str, Task]
+    form: Form
+    ends: Collection[int]
+    run: RunFolder
+    writes: bool
+    next_prompts: NextPrompts | None = None
+    _tally: Tally = field(default_factory=Tally)
 
     def function(self) -> Callable[..., Any]:
         """The reward function: one reward per completion of a batch."""
@@ -88,18 +78,18 @@ class Rewards:
             started_s = time.monotonic()
             in_prompts = columns.get("shown", [""] * len(task_id))
             tasks = [
-                replace(self._tasks[name], shown=code) for name, code in zip(task_id, in_prompts, strict=True)
+                replace(self.tasks[name], shown=code) for name, code in zip(task_id, in_prompts, strict=True)
             ]
-            replies = columns.get("reply") or [self._form.reply(completion) for completion in completions]
-            judged = await self._pool.score(tasks, replies)
+            replies = columns.get("reply") or [self.form.reply(completion) for completion in completions]
+            judged = await self.pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += [
-                replace(answer, truncated=not ids or ids[-1] not in self._ends)
+                replace(answer, truncated=not ids or ids[-1] not in self.ends)
                 for answer, ids in zip(judged, completion_ids, strict=True)
             ]
-            if self._next is not None:
+            if self.next_prompts is not None:
                 for answer in zip(tasks, replies, judged, strict=True):
-                    self._next.saw(*answer)
+                    self.next_prompts.saw(*answer)
             self._tally.step = trainer_state.global_step + 1
             return [answer.reward for answer in judged]
 
@@ -114,9 +104,9 @@ class Rewards:
             [judged for tally in tallies for judged in tally.judged],
             max(tally.waited_s for tally in tallies),
         )
-        if self._writes:
+        if self.writes:
             for judged in tally.judged:
-                self._run.judged.append({"stage": "grpo", "step": tally.step, **line_of(judged)})
+                self.run.judged.append({"stage": "grpo", "step": tally.step, **line_of(judged)})
         return tally.line()
 
 

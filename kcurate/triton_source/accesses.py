@@ -23,9 +23,7 @@ def accesses(
     node: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef] | None = None, depth: int = 0
 ) -> Iterator[tuple[str, Access]]:
     """The accesses in program order, each with the parameter from which its address is computed."""
-    assigned = [statement for statement in ast.walk(node) if isinstance(statement, ast.Assign)]
-    targets = ((target, statement.value) for statement in assigned for target in statement.targets)
-    values = grouped((target.id, value) for target, value in targets if isinstance(target, ast.Name))
+    values = _values(node)
     names = {arg.arg for arg in node.args.args}
     calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
     for call in sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)):
@@ -41,6 +39,13 @@ def accesses(
         elif values_in and (function_name in _KINDS or function_name.startswith("atomic_")):
             for name in sorted(_roots(values_in[0], values, names, frozenset())):
                 yield name, _KINDS.get(function_name, "atomic")
+
+
+def _values(node: ast.FunctionDef) -> Mapping[str, list[ast.expr]]:
+    """What a function assigns to each name."""
+    assigned = [statement for statement in ast.walk(node) if isinstance(statement, ast.Assign)]
+    targets = ((target, statement.value) for statement in assigned for target in statement.targets)
+    return grouped((target.id, value) for target, value in targets if isinstance(target, ast.Name))
 
 
 def _name(call: ast.Call) -> str:

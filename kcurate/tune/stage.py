@@ -17,7 +17,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import kcurate.judge as judge
@@ -191,32 +191,30 @@ def spelled(setting: Setting) -> str:
     return " ".join(f"{name}={value}" for name, value in setting.items())
 
 
+@dataclass(eq=False)
 class _Trials:
     """The trials of one search, by the values of their settings."""
 
-    def __init__(
-        self,
-        candidate: Candidate,
-        side: Side,
-        knobs: Sequence[Knob],
-        judging: judge.Judge,
-        book: Ledger,
-        config: TuneConfig,
-    ) -> None:
-        self.done: dict[tuple[int, ...], Trial] = {}
-        self.sides: dict[tuple[int, ...], Side] = {}
-        self._candidate, self._side, self._knobs = candidate, side, knobs
-        self._judge, self._book, self._config = judging, book, config
-        self._links: dict[str, Link] = {}
-        self._left = config.trials
+    candidate: Candidate
+    side: Side
+    knobs: Sequence[Knob]
+    judging: judge.Judge
+    book: Ledger
+    config: TuneConfig
+    done: dict[tuple[int, ...], Trial] = field(default_factory=dict)
+    sides: dict[tuple[int, ...], Side] = field(default_factory=dict)
+    _links: dict[str, Link] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._left = self.config.trials
 
     def search(self, strategy: Strategy) -> None:
         """Try settings until the strategy or the number of trials ends."""
         with (
-            progress.bar(f"{STAGE} on {self._book.environment.device}", self._left, "trial") as self._bar,
+            progress.bar(f"{STAGE} on {self.book.environment.device}", self._left, "trial") as self._bar,
             contextlib.suppress(_NoTrialsLeftError),
         ):
-            strategy(self._knobs, self._score, random.Random(self._config.seed))
+            strategy(self.knobs, self._score, random.Random(self.config.seed))
 
     def _score(self, setting: Setting) -> float | None:
         key = tuple(setting.values())
@@ -226,7 +224,7 @@ class _Trials:
 
     def _tried(self, setting: Setting) -> Trial:
         """The verdict at a setting, and on the way which link each changed constant has."""
-        if setting == start(self._knobs):
+        if setting == start(self.knobs):
             return Trial(setting, Outcome.CORRECT, "as it is", None, 1.0 if self.timed else None)
         sides: dict[str, tuple[dict[str, Link], Side]] = {}
         for links, side in self._ways(setting):
@@ -245,39 +243,39 @@ class _Trials:
 
     def _ways(self, setting: Setting) -> Iterator[tuple[dict[str, Link], Side]]:
         """The sides that a setting may mean, likelier ones first."""
-        if self._side.language == "triton":
-            yield from ((self._links, side) for side in relaunched(self._side, setting))
+        if self.side.language == "triton":
+            yield from ((self._links, side) for side in relaunched(self.side, setting))
             return
-        moved = [knob.name for knob in self._knobs if setting[knob.name] != knob.value]
+        moved = [knob.name for knob in self.knobs if setting[knob.name] != knob.value]
         unknown = [name for name in moved if name not in self._links]
         for link in LINKS:
             links = {**self._links, **dict.fromkeys(unknown, link)}
-            yield links, changed(self._side, self._knobs, setting, links)
+            yield links, changed(self.side, self.knobs, setting, links)
 
     @property
     def timed(self) -> bool:
         """Whether this device times; the emulator does not."""
-        return self._book.environment.backend != "emulator"
+        return self.book.environment.backend != "emulator"
 
     def _judged(self, side: Side) -> Verdict:
         if not self._left:
             raise _NoTrialsLeftError
         self._left -= 1
         self._bar.update()
-        problem = self._candidate.problem
+        problem = self.candidate.problem
         assert problem is not None
         trial = replace(
-            self._candidate,
-            id=f"{self._candidate.id}-trial",
+            self.candidate,
+            id=f"{self.candidate.id}-trial",
             problem=replace(problem, sizes=Sizes(problem.sizes.test, problem.sizes.headline)),
-            slow=self._side,
+            slow=self.side,
             fast=side,
         )
         key = verdict_key(trial)
-        known = self._book.find(Path(self._config.pair), key)
+        known = self.book.find(Path(self.config.pair), key)
         if known is None or not (known.outcome.correct or known.outcome.final):
-            known = self._judge.judge(trial)
-            self._book.add(known)
+            known = self.judging.judge(trial)
+            self.book.add(known)
         return known
 
 

@@ -67,30 +67,9 @@ def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | Unreadable]:
     """For every folder, its pair with all verdicts on its content or id, or why it cannot be read."""
-    # `standing.judged` stops at the first unreadable folder. After yielding the pairs before it, check each
-    # remaining folder separately, and read the good ones in a second pass.
-    remaining = list(folders)
-    done = 0
-    try:
-        pairs = zip(remaining, standing.judged(remaining, workspace), strict=True)
-        for folder, pair in progress.each(pairs, "read", len(remaining), "pair"):
-            done += 1
-            yield Judged(folder, *pair)
-    except InputError:
-        remaining = remaining[done:]
-        broken = {
-            folder: unreadable for folder in remaining if (unreadable := _unreadable(folder)) is not None
-        }
-        yield from broken.values()
-        good = [folder for folder in remaining if folder not in broken]
-        for folder, pair in zip(good, standing.judged(good, workspace), strict=True):
-            yield Judged(folder, *pair)
-
-
-def _unreadable(folder: Path) -> Unreadable | None:
-    try:
-        store.read_candidate(folder)
-        store.read_verdicts(folder)
-    except InputError as error:
-        return Unreadable.of(folder, error)
-    return None
+    filed = standing.Filed(workspace)
+    for folder in progress.each(list(folders), "read", unit="pair"):
+        try:
+            yield Judged(folder, *filed.of(folder))
+        except InputError as error:
+            yield Unreadable.of(folder, error)

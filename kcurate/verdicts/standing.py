@@ -21,32 +21,46 @@ from kcurate.verdicts.keys import verdict_key
 STANDS = "NVIDIA H200"
 
 
+class Filed:
+    """The verdicts of a workspace (None: only those in pairs' folders), ordered by device, then by time."""
+
+    def __init__(self, workspace: Workspace | None) -> None:
+        self._verdicts = [
+            verdict
+            for path in (store.find(workspace.verdicts, "*.jsonl") if workspace else ())
+            for verdict in store.read_jsonl(path, Verdict)
+        ]
+        self._places: dict[str, list[int]] = {}
+        for place, verdict in enumerate(self._verdicts):
+            for name in {verdict.candidate, verdict.key}:
+                self._places.setdefault(name, []).append(place)
+
+    def of(self, folder: Path) -> tuple[Candidate, tuple[Verdict, ...]]:
+        """A pair with all verdicts on its content or id: those only in its folder, then the workspace's.
+
+        Verdicts on the pair's content get its id.
+
+        Raises:
+            InputError: the folder does not hold a pair.
+        """
+        candidate = store.read_candidate(folder)
+        key = verdict_key(candidate)
+        places = sorted({*self._places.get(candidate.id, ()), *self._places.get(key, ())})
+        ours = [_named(self._verdicts[place], candidate.id, key) for place in places]
+        stored = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
+        return candidate, (*(verdict for verdict in stored if verdict not in ours), *ours)
+
+
 def judged(
     folders: Iterable[Path], workspace: Workspace | None
 ) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
-    """Every pair with all verdicts on its content or id: those only in its folder, then the workspace's.
-
-    Verdicts of the workspace are ordered by device, then by time. Verdicts on the pair's content get its id.
+    """Every pair with all verdicts on its content or id.
 
     Raises:
         InputError: a folder does not hold a pair.
     """
-    ledger = [
-        verdict
-        for path in (store.find(workspace.verdicts, "*.jsonl") if workspace else ())
-        for verdict in store.read_jsonl(path, Verdict)
-    ]
-    places: dict[str, list[int]] = {}
-    for place, verdict in enumerate(ledger):
-        for name in {verdict.candidate, verdict.key}:
-            places.setdefault(name, []).append(place)
-    for folder in folders:
-        candidate = store.read_candidate(folder)
-        key = verdict_key(candidate)
-        paths = sorted({*places.get(candidate.id, ()), *places.get(key, ())})
-        ours = [_named(ledger[place], candidate.id, key) for place in paths]
-        stored = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
-        yield candidate, (*(verdict for verdict in stored if verdict not in ours), *ours)
+    filed = Filed(workspace)
+    return (filed.of(folder) for folder in folders)
 
 
 def _named(verdict: Verdict, name: str, key: str) -> Verdict:

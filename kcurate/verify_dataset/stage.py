@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import kcurate.judge as judge
-from kcurate.backends.choice import choose
+from kcurate.backends.choice import Place, choose
 from kcurate.core import codec, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, ordered, recorded
@@ -102,26 +102,14 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
             hint = "run it where kcurate doctor finds a GPU, or without --contribute"
             raise OptionError("only verdicts of a GPU can be sent", where="--contribute", hint=hint)
         record.begin(config)
-        candidates = [candidate_of(row) for row in rows]
-        compared: dict[int, Compared] = {}
-        sent: dict[int, Verdict] = {}
-        with progress.bar("verify-dataset", len(rows), "row") as bar:
-            judging = JudgeConfig(place.backend, place.gpus[0], workspace=config.workspace.resolve())
-            judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
-            with contextlib.closing(judged):
-                for index, verdict in judged:
-                    compared[index] = compare(rows[index], verdict)
-                    if (sendable := contribution(rows[index], verdict)) is not None:
-                        sent[index] = sendable
-                    ledger.record(workspace, verdict)
-                    bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
-                    bar.update()
-        in_order = [compared[index] for index in sorted(compared)]
+        verdicts = _judged(rows, config, place)
+        in_order = [compare(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)]
         counts = Counter[str](comparison.drift for comparison in in_order)
         for line in other_device_notes(in_order):
             record.note(line)
         if config.contribute is not None:
-            _write(config.contribute, [sent[index] for index in sorted(sent)], record.note)
+            sendable = (contribution(row, verdict) for row, verdict in zip(rows, verdicts, strict=True))
+            _write(config.contribute, [verdict for verdict in sendable if verdict], record.note)
         lines = [
             {key: value for key, value in asdict(comparison).items() if value is not None}
             for comparison in in_order
@@ -131,6 +119,23 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
             record.add(_item(comparison, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
         return Report(summary, tuple(comparison for comparison in in_order if comparison.drift in _DRIFTED))
+
+
+def _judged(rows: Sequence[Mapping[str, Any]], config: VerifyConfig, place: Place) -> list[Verdict]:
+    """The new verdict on each row; those so far are in the ledger, should one fail."""
+    workspace = Workspace(config.workspace)
+    judging = JudgeConfig(place.backend, place.gpus[0], workspace=config.workspace.resolve())
+    candidates = [candidate_of(row) for row in rows]
+    verdicts: dict[int, Verdict] = {}
+    with progress.bar("verify-dataset", len(rows), "row") as bar:
+        judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
+        with contextlib.closing(judged):
+            for index, verdict in judged:
+                verdicts[index] = verdict
+                ledger.record(workspace, verdict)
+                bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
+                bar.update()
+    return [verdicts[index] for index in range(len(rows))]
 
 
 def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from kcurate.core import resources
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.prompts.explained import CHANGE, DIAGNOSIS, Fact, heard, sentences
+from kcurate.prompts.explained import CHANGE, DIAGNOSIS, TEMPLATES, Fact
 from kcurate.records import Candidate, For, Launch, Profile, Side, WhileNonzero, steps
 
 Row = Mapping[str, Any]
 Both = tuple[Profile, Profile] | None
 Values = Mapping[str, str]
+_END = re.compile(r"(?<=\.) (?=[A-Z])")
+_FIELD = re.compile(r"\{(\w+)\}")
+# Fields that hold words; the others hold a number, possibly with a unit.
+WORDS = frozenset({"gpu", "kernel", "name", "meaning"})
+_TEXT, _NUMBER = r".+?", r"[\d,.e+-]+[kMGT]?%?(?: \w+)?"
 DRAM = ("dram_read_bytes", "dram_write_bytes")
 STALLS = ("stall_memory", "stall_shared", "stall_barrier", "stall_math")
 PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -34,6 +41,36 @@ COUNTED = {
     "fp64": "fp64_pct",
     "atomics": "atomics",
 }
+
+
+@cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple(
+        (kind, _pattern(template)) for kind, templates in TEMPLATES.items() for template in templates
+    )
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    pieces = _FIELD.split(template)
+    named = (
+        f"(?P<{piece}>{_TEXT if piece in WORDS else _NUMBER})" if at % 2 else re.escape(piece)
+        for at, piece in enumerate(pieces)
+    )
+    return re.compile("".join(named))
+
+
+def heard(sentence: str) -> list[Fact]:
+    """The facts that a sentence may state; exactly one if templates are unambiguous."""
+    matches = ((kind, pattern.fullmatch(sentence)) for kind, pattern in _patterns())
+    return [Fact(kind, match.groupdict()) for kind, match in matches if match is not None]
+
+
+def sentences(answer: str) -> Iterator[tuple[str, str]]:
+    """The sentences of an answer in three parts, each with the heading of its part."""
+    for paragraph in answer.partition("```")[0].split("\n\n"):
+        heading, _, text = paragraph.strip().partition(" ")
+        if text:
+            yield from ((heading, sentence) for sentence in _END.split(text))
 
 
 def near(text: str, value: float) -> bool:

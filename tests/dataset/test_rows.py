@@ -17,8 +17,7 @@ from small import honest
 from kcurate import prompts
 from kcurate.core import codec, resources
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, column_words, croissant, parquet, secrets
-from kcurate.dataset.columns import SPARSE
+from kcurate.dataset import card, columns, croissant, parquet, secrets
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import tables
@@ -226,7 +225,7 @@ def test_the_card_counts_the_rows_and_its_metadata_validates() -> None:
 
 
 def test_every_column_has_words_and_no_other_name_has() -> None:
-    assert {column for columns in parquet.CONFIGS.values() for column in columns} == set(column_words.WORDS)
+    assert {column for listed in parquet.CONFIGS.values() for column in listed} == set(columns.WORDS)
 
 
 def test_the_croissant_description_names_every_file_and_column() -> None:
@@ -235,7 +234,7 @@ def test_the_croissant_description_names_every_file_and_column() -> None:
     (listed,), (records,) = data["distribution"], data["recordSet"]
     assert listed["contentUrl"] == file.path and listed["sha256"] == hashlib.sha256(file.content).hexdigest()
     # No suite's tree, model or second GPU model has a part in it, but a suite is named.
-    missing = SPARSE - {"suite"}
+    missing = columns.SPARSE - {"suite"}
     assert [field["name"] for field in records["field"]] == [name for name in COLUMNS if name not in missing]
     assert {field["source"]["fileObject"]["@id"] for field in records["field"]} == {listed["@id"]}
     assert {field["@id"].rpartition("/")[0] for field in records["field"]} == {records["@id"]}

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from mint.one_operator import single
 
 from kcurate.errors import InputError
-from kcurate.mint.composer import Composer, single
-from kcurate.mint.graph import Graph, Input, Node
+from kcurate.mint.composer import Composer
+from kcurate.mint.graph import OPERATORS, Graph, Input, Node
 from kcurate.mint.known_graphs import family_of
 from kcurate.mint.naive import naive_side
-from kcurate.mint.operators import OPERATORS
 from kcurate.mint.problem import module_text
 from kcurate.mint.sizes import BENCH_BYTES, array_bytes
 from kcurate.mint.statement import statement

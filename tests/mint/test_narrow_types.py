@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from mint.one_operator import single
 
-from kcurate.mint.admission import Admission, Minting, admit
-from kcurate.mint.answers import CUDA
-from kcurate.mint.composer import single
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.admission import CUDA, Admission, Minting, admit
+from kcurate.mint.graph import OPERATORS
 
 
 # Each operator in one of them, in turns: their code differs by the type's name alone, and both take minutes.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from mint.one_operator import single
 
 from kcurate.judge import Judge, JudgeConfig
 from kcurate.mint import admission
-from kcurate.mint.admission import Admission, Minted, Minting, admit
-from kcurate.mint.answers import CUDA
-from kcurate.mint.composer import single
-from kcurate.mint.graph import REST
+from kcurate.mint.admission import CUDA, Admission, Minted, Minting, admit
+from kcurate.mint.graph import OPERATORS, REST
 from kcurate.mint.naive import numbered
-from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import c_text
 from kcurate.mint.schedules.triton_side import triton_side
 from kcurate.records import Outcome

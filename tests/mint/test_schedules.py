@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from kcurate.mint.admission import Admission, Minting, admit
-from kcurate.mint.answers import CUDA
+from kcurate.mint.admission import CUDA, Admission, Minting, admit
 from kcurate.mint.composer import Composer
-from kcurate.mint.graph import Graph, Input, Node
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, Graph, Input, Node
 from kcurate.mint.schedules.fusing import groups
 from kcurate.mint.schedules.sides import fast_side
 from kcurate.mint.schedules.triton_side import triton_side

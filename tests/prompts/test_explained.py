@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from dataset.telling import WORDS, heard, sentences
 
 from kcurate.prompts import Answer, read_reply, write_answer
-from kcurate.prompts.explained import CHANGE, DIAGNOSIS, TEMPLATES, WORDS, Fact, heard, say, sentences, write
+from kcurate.prompts.explained import CHANGE, DIAGNOSIS, TEMPLATES, Fact, say, write
 
 VALUES = {
     "gpu": "NVIDIA H100 80GB HBM3",

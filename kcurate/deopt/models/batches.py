@@ -15,15 +15,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kcurate.core import codec, store
+from kcurate.core import store
 from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
 from kcurate.models import claude
 from kcurate.models.asking import Asking
 from kcurate.models.claude import ClaudeClient
-from kcurate.models.client import Request, TryAgain, with_patience
+from kcurate.models.client import Request, with_patience
 from kcurate.models.prices import BudgetSpentError
-from kcurate.models.streamed import lost, root_cause, sdk, sort_status, transport_errors
+from kcurate.models.streamed import Reading
 from kcurate.models.transcripts import utc_now
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
 
@@ -54,8 +54,6 @@ class Batches:
         self.poll_s = poll_s
         self.note = note
         self._api = client.api.messages.batches
-        self._sdk = sdk("anthropic")
-        self._broken = transport_errors(self._sdk)
         self._returned: Counter[str] = Counter()
         self._rejected: dict[str, Exchange] = {}
         self._jobs: dict[str, BatchJob] = {}
@@ -206,22 +204,7 @@ class Batches:
     def _exchange(self, result: Any, batch_id: str) -> Exchange | None:
         """One result as an exchange; None if the server did not process the request or failed on it."""
         if result.type == "succeeded":
-            message = result.message
-            text = "".join(block.text for block in message.content if block.type == "text")
-            tools = [block.input for block in message.content if block.type == "tool_use"]
-            tool = codec.canonical_json(tools[0]).decode() if tools else None
-            reply, form = claude.reply_of(text, tool)
-            return Exchange(
-                claude.status_of(message.stop_reason),
-                reply=reply,
-                form=form,
-                usage=claude.usage_of(message.usage),
-                stop_reason=message.stop_reason,
-                request_id=message.id,
-                batch=batch_id,
-                detail=claude.refusal_of(message),
-                content=claude.whole([block.to_dict(mode="json") for block in message.content]),
-            )
+            return replace(claude.exchange_of(result.message), request_id=result.message.id, batch=batch_id)
         if result.type == "errored":
             error = result.error.error
             if error.type == "invalid_request_error":
@@ -245,27 +228,9 @@ class Batches:
         Raises:
             TryAgain: it may work later. RemoteError: it never will.
         """
-        sdk = self._sdk
         try:
-            return call()
-        except sdk.APITimeoutError as error:
-            raise TryAgain("the server took too long") from error
-        except sdk.APIConnectionError as error:
-            raise lost(sdk, error) from error
-        except sdk.APIStatusError as error:
-            refused = sort_status(
-                error.status_code,
-                getattr(error, "type", None),
-                getattr(error, "api_message", None) or str(error),
-                headers=error.response.headers,
-                model=self.client.model,
-                where=self.client.where,
-                key=claude.KEY_VARIABLE,
-            )
-            raise RemoteError(
-                f"the server rejects the batch: {refused.detail}", where=self.client.where
-            ) from error
-        except self._broken as error:
-            raise lost(sdk, error) from error
-        except (ValueError, AttributeError) as error:
-            raise TryAgain(f"the server's response is malformed: {root_cause(error)}") from error
+            with self.client.sorted_failures(Reading()):
+                return call()
+        except self.client.sdk.APIStatusError as error:
+            what = f"the server rejects the batch: {self.client.refused(error).detail}"
+            raise RemoteError(what, where=self.client.where) from error

@@ -16,7 +16,7 @@ from kcurate.core import codec
 from kcurate.deopt.models import history
 from kcurate.deopt.models.gates import Refusal
 from kcurate.deopt.models.targets import Target
-from kcurate.models.conversation import Call, CannotRun, made_by, numbered
+from kcurate.models.conversation import Bench, Call, CannotRun, numbered, versions
 from kcurate.problem.answered import side_of
 from kcurate.problem.shown import launch_data
 from kcurate.prompts import Unreadable, tools
@@ -30,8 +30,8 @@ Finding = Verdict | Refusal
 
 
 @dataclass(frozen=True)
-class Workbench:
-    """The bench of one search (`kcurate.models.conversation.Bench`). `find` judges a side, once.
+class Workbench(Bench):
+    """The bench of one search. `find` judges a side, once.
 
     `profile`: the counters of a side and of the given one, by side; empty where none can be counted.
     """
@@ -54,9 +54,9 @@ class Workbench:
     def run(self, call: Call, before: Sequence[Exchange]) -> str:
         """See `Bench`. Versions are numbered from 1, in the order in which they were given to `compile`."""
         if call.name == tools.COMPILE:
-            number = len(made_by(tools.COMPILE, before)) + 1
+            number = len(versions(before)) + 1
             return self._compile(self._side(call.arguments), number)
-        side = self._side(numbered(call, before, tools.COMPILE))
+        side = self._side(numbered(call, before))
         finding = self.find(side)
         if isinstance(finding, Refusal) or not finding.outcome.correct:
             return f"{_NOT_DONE[call.name]}{self._said(finding)}"
@@ -67,10 +67,6 @@ class Workbench:
         return (
             history.counters_as_text(self.profile(side), self.target.made) or "Nothing can be counted here."
         )
-
-    def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-        """See `Bench`."""
-        return numbered(call, before, tools.COMPILE) if call.name == tools.SUBMIT_VERSION else call.arguments
 
     def _side(self, arguments: Mapping[str, Any]) -> Side:
         answer = prompts.read_reply(codec.canonical_json(arguments).decode(), "tool", self.target.wants)
@@ -99,10 +95,10 @@ class Workbench:
         return f"{self._said(finding)}\n{history.times_as_text(finding, self.target.made)}"
 
     def _said(self, finding: Finding) -> str:
-        made: SideName = self.target.made
+        side: SideName = self.target.made
         if isinstance(finding, Refusal):
-            return prompts.feedback(made, finding.outcome, finding.detail)
-        return prompts.feedback(made, AttemptOutcome.JUDGED, "", finding)
+            return prompts.feedback(side, finding.outcome, finding.detail)
+        return prompts.feedback(side, AttemptOutcome.JUDGED, "", finding)
 
 
 def definitions(target: Target, *, runs: bool) -> list[dict[str, Any]]:

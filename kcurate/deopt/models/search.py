@@ -22,7 +22,7 @@ from kcurate.deopt.models.policy import Policy, Step, Tried
 from kcurate.deopt.models.targets import Target
 from kcurate.models.asking import Asking
 from kcurate.models.client import Request
-from kcurate.models.conversation import Bench, CannotRun, Conversation, Limits, NoTools, called, handed_in
+from kcurate.models.conversation import Bench, CannotRun, Conversation, Limits, called, handed_in
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.prompts import Example, Technique, Unreadable, tools
@@ -138,7 +138,7 @@ class Search:
         asking, limits = self.around.asking, self.around.limits
         with_tools = asking.client.form == "tool"
         waiting: _Waiting
-        bench: Bench = NoTools()
+        bench: Bench = Bench()
         if with_tools:
             bench = Workbench(
                 self.target,
@@ -264,7 +264,7 @@ class Search:
 
     def _side(self, exchange: Exchange, before: Sequence[Exchange]) -> Side | str:
         """The side that the last exchange of a conversation hands in, or why there is none."""
-        bench: Bench = Workbench(self.target, _not_here, _not_here) if exchange.content else NoTools()
+        bench: Bench = Workbench(self.target, _not_here, _not_here) if exchange.content else Bench()
         try:
             reply, form = handed_in(bench, exchange, before)
         except CannotRun as error:

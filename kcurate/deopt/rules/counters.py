@@ -164,33 +164,29 @@ def _covers(subject: Subject, function: Function, array: Declared, index: Node, 
     extents = same_block(subject.side, function.name)
     ranges = Ranges(subject.tree, function, extents)
     thread_index, size = own_index(subject.tree, function, index), ranges.constant(array.sizes[0])
-    if (
-        thread_index.minus
-        or size is None
-        or any(subject.tree.nodes("return_statement", within=function.body))
-    ):
+    returns = subject.tree.nodes("return_statement", within=function.body)
+    if thread_index.minus or size is None or any(returns):
         return False
     if thread_index.loop is None:
         threads = thread_index.key == b"threadIdx.x" and extents == (size, 1, 1)
         return bool(threads and statement.parent == function.body)
-    condition, update, body = (
-        thread_index.loop.child_by_field_name(name) for name in ("condition", "update", "body")
-    )
-    if (
-        thread_index.loop.parent != function.body
-        or condition is None
-        or update is None
-        or thread_index.name is None
-    ):
+    if thread_index.loop.parent != function.body or thread_index.name is None:
         return False
+    body = thread_index.loop.child_by_field_name("body")
     alone = body == statement or (body.type == "compound_statement" and body.named_children == [statement])
     starts = thread_index.name.value is not None and thread_index.name.value.text == b"threadIdx.x"
+    return alone and starts and _strides_to(size, thread_index.loop, ranges)
+
+
+def _strides_to(size: int, loop: Node, ranges: Ranges) -> bool:
+    """Whether a loop's variable grows by the block's width while it is less than `size`."""
+    condition, update = (loop.child_by_field_name(name) for name in ("condition", "update"))
+    if condition is None or update is None:
+        return False
     limited = condition.type == "binary_expression" and condition.children[1].text == b"<"
     steps = update.type == "assignment_expression" and update.children[1].type == "+="
     return bool(
-        alone
-        and starts
-        and limited
+        limited
         and steps
         and ranges.constant(condition.child_by_field_name("right")) == size
         and is_block_width(ranges, update.child_by_field_name("right"))

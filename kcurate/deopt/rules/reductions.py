@@ -12,6 +12,7 @@ Not covered: shuffle reductions (`kcurate.deopt.rules.exchange`), private counte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare, encloses
@@ -21,7 +22,8 @@ from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import resolved
 from kcurate.deopt.rules.variable_uses import assignment_to, element_of
-from kcurate.records import Problem, Side
+from kcurate.problem.outputs import float_outputs
+from kcurate.records import Side
 
 INTEGERS = (b"int", b"unsigned", b"unsigned int")
 FLOATS = (b"float", b"double")
@@ -67,17 +69,10 @@ def atomics(subject: Subject) -> Side | NotApplicable:
             if array is None or not _only_first(subject.tree, function, array, same):
                 reason = f"{name.decode('latin-1')} is used in other ways"
                 continue
-            leaves = subject.tree.nodes("return_statement", within=function.body)
-            if any(leave.start_byte < tree_sum.loop.start_byte for leave in leaves for tree_sum in same):
-                reason = "a thread may exit before the reduction"
+            if obstacle := _obstacle(subject.tree, function, array, same):
+                reason = obstacle
                 continue
-            whole = array.type in INTEGERS
-            if not whole and (
-                array.type not in FLOATS or any(tree_sum.atomic != b"atomicAdd" for tree_sum in same)
-            ):
-                reason = f"no atomic operation for {array.type.decode('latin-1')}"
-                continue
-            rounded |= not whole
+            rounded |= array.type not in INTEGERS
             edits += [
                 Edit(tree_sum.loop.start_byte, tree_sum.loop.end_byte, _text(tree_sum, subject.tree.source))
                 for tree_sum in same
@@ -87,17 +82,19 @@ def atomics(subject: Subject) -> Side | NotApplicable:
         return rewritten
     if subject.problem is None:
         return NotApplicable("the outputs are unknown, and their rounding may vary between runs")
-    return replace(rewritten, nondeterministic=_loose(subject.problem, rewritten))
+    loose = dict.fromkeys((*rewritten.nondeterministic, *float_outputs(subject.problem)))
+    return replace(rewritten, nondeterministic=tuple(loose))
 
 
-def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
-    """The floating-point outputs, whose rounding may then vary between runs."""
-    outputs = (
-        name
-        for name, buffer in problem.buffers.items()
-        if buffer.role in ("out", "inout") and "float" in buffer.dtype
-    )
-    return tuple(dict.fromkeys((*side.nondeterministic, *outputs)))
+def _obstacle(tree: Tree, function: Function, array: Declared, same: Sequence[_Sum]) -> str | None:
+    """Why atomics cannot do what the trees over an array do; None: they can."""
+    leaves = tree.nodes("return_statement", within=function.body)
+    if any(leave.start_byte < tree_sum.loop.start_byte for leave in leaves for tree_sum in same):
+        return "a thread may exit before the reduction"
+    sums = all(tree_sum.atomic == b"atomicAdd" for tree_sum in same)
+    if array.type not in INTEGERS and not (array.type in FLOATS and sums):
+        return f"no atomic operation for {array.type.decode('latin-1')}"
+    return None
 
 
 def _text(tree_sum: _Sum, source: bytes) -> bytes:

@@ -132,13 +132,7 @@ def _replacements(subject: Subject, function: Function, tile: _Tile) -> Iterator
     value = tile.target.parent.child_by_field_name("right")
     edits = []
     for read in tile.reads:
-        indices = subscripts(read)
-        if len(indices) != len(owns):
-            raise Unknown("it is used without all of its subscripts")
-        for index in indices:
-            if any(True for _ in tree.nodes("assignment_expression", "update_expression", "call_expression",
-                                            "subscript_expression", within=index)):  # fmt: skip
-                raise Unknown("an index is more than arithmetic")
+        indices = _arithmetic(tree, read, len(owns))
         relocation = Relocation(tree, function, launches(subject.side, function.name), tile.store, read)
         guards = []
         for own_of_axis, index in zip(owns, indices, strict=True):
@@ -159,6 +153,21 @@ def _replacements(subject: Subject, function: Function, tile: _Tile) -> Iterator
             text = b"%b ? %b : %b" % (b" && ".join(guards), text, _ZEROS.get(tile.array.type, b"0"))
         edits.append(Edit(read.start_byte, read.end_byte, b"(%b)" % text))
     yield from edits
+
+
+def _arithmetic(tree: Tree, read: Node, count: int) -> list[Node]:
+    """The indices of a read, as many as the array has dimensions.
+
+    Raises:
+        Unknown: there are fewer, or one does more than compute with variables.
+    """
+    indices = subscripts(read)
+    if len(indices) != count:
+        raise Unknown("it is used without all of its subscripts")
+    more = ("assignment_expression", "update_expression", "call_expression", "subscript_expression")
+    if any(True for index in indices for _ in tree.nodes(*more, within=index)):
+        raise Unknown("an index is more than arithmetic")
+    return indices
 
 
 def _by_first_thread(store: Node) -> Node:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.parse.parameters import qualified_kernel
 from kcurate.cuda_source.semantics.code_index import Code, Function
@@ -105,26 +105,24 @@ def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[Capt
     return [launch for launch in ordered if form(launch) == form(ordered[0])]
 
 
+@dataclass(eq=False)
 class _Reading:
     """One draft in the making."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        device: Code,
-        function: Function,
-        launches: list[CapturedLaunch],
-        instance: Demangled,
-        fitted: FittedExpressions,
-        most_elements: int,
-    ) -> None:
-        self.most_elements = most_elements
-        self.kernel, self.device, self.function = kernel, device, function
-        self.launches, self.instance, self.fitted = launches, instance, fitted
-        template = dict(zip(function.template, instance.template, strict=False))
+    kernel: Kernel
+    device: Code
+    function: Function
+    launches: list[CapturedLaunch]
+    instance: Demangled
+    fitted: FittedExpressions
+    most_elements: int
+
+    def __post_init__(self) -> None:
+        device = self.device
+        template = dict(zip(self.function.template, self.instance.template, strict=False))
         self.types = {**device.types, **device.macros, **template}
-        self.passed = Reader(kernel, launches, self.types, device.text, device.aligned).read()
-        self.remarks = fitted.remarks
+        self.passed = Reader(self.kernel, self.launches, self.types, device.text, device.aligned).read()
+        self.remarks = self.fitted.remarks
         self.held: list[tuple[str, Init]] = []
         self.remarks += self.passed.remarks
 

@@ -73,20 +73,23 @@ class Known:
         matrix = self._matrix(region)
         if matrix is not None:
             return matrix, ""
-        lowest, highest = int(seen.facts["lowest"]), int(seen.facts["highest"])
-        used = self._used(region)
         init, why = plain(seen, element)
-        high: Expr | None = None
-        if used is not None and lowest >= 0:
-            text = used[0].params.get("high")
-            value = self._value(text)
-            high = text if isinstance(text, str) and value is not None and value > highest else None
-        if high is None:
-            high = self._limit(highest, seen.count, lowest)
+        high = self._high(region, seen)
         kind = init.kind if init.kind in ("sorted", "integers") else "sorted" if seen.facts["sorted"] else ""
         if high is None or init.kind == "arange" or (not kind and init.kind != "sparse"):
             return (init, why) if init.kind != "csr_offsets" else (self._ascending(seen), "")
-        return Init(kind or "integers", {"low": lowest if lowest < 0 else 0, "high": high}), ""
+        return Init(kind or "integers", {"low": min(int(seen.facts["lowest"]), 0), "high": high}), ""
+
+    def _high(self, region: Region, seen: Contents) -> str | None:
+        """What integers lie below: as the kernel uses them, or an extent; None: nothing is near."""
+        lowest, highest = int(seen.facts["lowest"]), int(seen.facts["highest"])
+        used = self._used(region)
+        if used is not None and lowest >= 0:
+            text = used.params.get("high")
+            value = self._value(text)
+            if isinstance(text, str) and value is not None and value > highest:
+                return text
+        return self._limit(highest, seen.count, lowest)
 
     def _read_off(self, region: Region) -> Inferred:
         """What the kernel's text tells of the values."""
@@ -94,11 +97,11 @@ class Known:
         known = Extents(extents, {region.path: region.element for region in self.regions})
         return contents(region.path, self.bounds, known)
 
-    def _used(self, region: Region) -> Found | None:
+    def _used(self, region: Region) -> Init | None:
         """What the kernel's text tells of the values as indices into other buffers."""
-        inferred = self._read_off(region)
-        bounded = inferred.init.kind == "integers" and isinstance(inferred.init.params.get("high"), str)
-        return (inferred.init, f"guess: {inferred.why}") if bounded or region.element.fields else None
+        init = self._read_off(region).init
+        bounded = init.kind == "integers" and isinstance(init.params.get("high"), str)
+        return init if bounded or region.element.fields else None
 
     def _poly(self, region: Region) -> Poly:
         return candidate_expressions.poly_of(self.counts[region.name])
@@ -137,7 +140,7 @@ class Known:
             if columns and columns[0].before is not None:
                 seen = columns[0].before
                 used = self._used(columns[0])
-                limit = used[0].params["high"] if used else None
+                limit = used.params["high"] if used else None
                 near = self._limit(int(seen.facts["highest"]), seen.count, 0)
                 params["cols"] = limit or near or int(seen.facts["highest"]) + 1
             return Init("csr_offsets" if region is starts else "csr_columns", params)

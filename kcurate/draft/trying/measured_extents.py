@@ -135,20 +135,33 @@ def _measured_at(
         runs = reach(plain_candidate(with_problem(draft, tried).known, code, draft.kernel))
     except ProblemError:
         return None
-    names = {name: tuple(setting[name] for setting in settings) for name in settings[0]}
+    if runs is None:
+        return None
+    sizes = {name: tuple(setting[name] for setting in settings) for name in settings[0]}
     shaped: dict[str, Buffer] = {}
-    for name, buffer in problem.buffers.items() if runs is not None else ():
+    for name, buffer in problem.buffers.items():
         if buffer.shape[0] == OPEN:
-            if buffer.role != "in" and not all(run[name] for run in runs or ()):
-                return None  # it ended before it wrote anything
-            unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
-            values = tuple(-(-max(1, run[name]) // unit) for run in runs or ())
-            extent = _fitted(values, names, block) or _polynomial(values, names)
-            extent = extent or (_covering(values, names) if enough else None)
+            extent = _reached(buffer, [run[name] for run in runs], sizes, block, enough)
             if extent is None:
                 return None
             shaped[name] = replace(buffer, shape=(extent, *buffer.shape[1:]))
     return shaped or None
+
+
+def _reached(
+    buffer: Buffer,
+    reached_bytes: Sequence[int],
+    sizes: Names,
+    block: Sequence[int],
+    enough: bool,
+) -> Expr | None:
+    """The extent that gives how far the kernel went in each run; None: it ended early, or nothing fits."""
+    if buffer.role != "in" and not all(reached_bytes):
+        return None  # it ended before it wrote anything
+    unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
+    values = tuple(-(-max(1, reached) // unit) for reached in reached_bytes)
+    extent = _fitted(values, sizes, block) or _polynomial(values, sizes)
+    return extent or (_covering(values, sizes) if enough else None)
 
 
 def _roomy(buffer: Buffer, room: int) -> tuple[Expr, ...]:

@@ -216,8 +216,8 @@ class Referees:
         self._active = set(range(jobs))
         self._lock = threading.Lock()
         self._threads = [
-            threading.Thread(target=self._run_jobs, args=(i, one), name=f"referee-{i}", daemon=True)
-            for i, one in enumerate(configs)
+            threading.Thread(target=self._run_jobs, args=(i, on_gpu), name=f"referee-{i}", daemon=True)
+            for i, on_gpu in enumerate(configs)
         ]
         for thread in self._threads:
             thread.start()

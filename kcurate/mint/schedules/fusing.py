@@ -10,8 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kcurate.mint.graph import Graph, Node, Operator
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import OPERATORS, Graph, Node, Operator
 from kcurate.mint.scalar_text import parsed
 
 # A value that is computed where it is read is computed again for every reader.

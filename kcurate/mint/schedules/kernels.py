@@ -24,9 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.axes import product
-from kcurate.mint.graph import REST, Fold, Graph
+from kcurate.mint.graph import OPERATORS, REST, Fold, Graph
 from kcurate.mint.naive import C_TYPES, FIRST, indented
-from kcurate.mint.operators import OPERATORS
 from kcurate.mint.schedules.choice import Schedule, cacheable, outer_axes
 from kcurate.mint.schedules.fusing import Group
 from kcurate.mint.schedules.writer import Needs, Writer

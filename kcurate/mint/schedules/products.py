@@ -6,14 +6,23 @@ the tensor cores, a warp 32 by 32. Which loads are coalesced follows from the la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from string import Template
 
-from kcurate.mint.naive import C_TYPES, STORES, indented
+from kcurate.mint.naive import C_TYPES, STORES
 from kcurate.mint.schedules.choice import Factors, Schedule, factors, has_16_bit_factors
 from kcurate.mint.schedules.kernels import Body, Kernel
 from kcurate.mint.schedules.writer import names_of
 
-TILE, DEPTH = 64, 16
+# The CUDA that loads a tile (16 deep, 64 wide), and that of both variants around it.
+_TEXTS = dict(
+    zip(
+        ("load", "registers", "tensor cores"),
+        files("kcurate.mint.schedules").joinpath("tiles.cu").read_text("utf-8").split("\n\n"),
+        strict=True,
+    )
+)
 
 
 def tiles(body: Body) -> Kernel:
@@ -58,34 +67,17 @@ class _Tiles:
     def load(
         self, part: str, side: Sequence[str], along: str, bound: str, threads: int, tile: str
     ) -> list[str]:
-        """A tile of one factor into shared memory: DEPTH by 64, the summed axes first."""
+        """A tile of one factor into shared memory, the summed axes first."""
         writer = self.body.writer()
         value = writer.expression(part)
         before = writer.take()
         contiguous = self._last_axis(part) in self.parts.summed
-        split = ("i % 16", "i / 16") if contiguous else ("i / 64", "i % 64")
-        where = [
-            *writer.coordinates("inner", self.parts.summed),
-            *(line for line in writer.coordinates(along, side)),
-        ]
+        deep, wide = ("i % 16", "i / 16") if contiguous else ("i / 64", "i % 64")
+        where = [*writer.coordinates("inner", self.parts.summed), *writer.coordinates(along, side)]
         stored = STORES[self.narrow].format("value") if self.narrow else "value"
-        return [
-            "#pragma unroll",
-            f"for (int i = threadIdx.x; i < {TILE * DEPTH}; i += {threads}) {{",
-            *indented(
-                [
-                    f"int deep = {split[0]}, wide = {split[1]};",
-                    "int inner = start + deep;",
-                    f"int {along} = first_{bound} + wide;",
-                    f"{self.fold.dtype} value = 0;",
-                    f"if (inner < depth_here && {along} < {bound}s_here) {{",
-                    *indented([*where, *before, f"value = {value};"]),
-                    "}",
-                    f"{tile}[deep][wide] = {stored};",
-                ]
-            ),
-            "}",
-        ]
+        words = {"threads": str(threads), "deep": deep, "wide": wide, "along": along, "bound": bound}
+        words |= {"kind": self.fold.dtype, "tile": tile, "stored": stored}
+        return _filled("load", words, {"element": [*where, *before, f"value = {value};"]})
 
     def _last_axis(self, part: str) -> str:
         names = names_of(part)
@@ -115,101 +107,20 @@ class _Tiles:
 
     def registers(self) -> list[str]:
         """256 threads, each with four rows and four columns."""
-        kind = self.fold.dtype
-        return [
-            f"__shared__ {kind} left[{DEPTH}][{TILE + 4}], right[{DEPTH}][{TILE + 4}];",
-            "int across = threadIdx.x % 16, down = threadIdx.x / 16;",
-            f"{kind} sums[4][4] = {{}};",
-            f"for (int start = 0; start < depth_here; start += {DEPTH}) {{",
-            *indented(
-                [
-                    *self.loads(256),
-                    "__syncthreads();",
-                    "#pragma unroll",
-                    f"for (int step = 0; step < {DEPTH}; ++step) {{",
-                    *indented(
-                        [
-                            f"{kind} a[4], b[4];",
-                            "#pragma unroll",
-                            "for (int di = 0; di < 4; ++di) {",
-                            "    a[di] = left[step][down * 4 + di];",
-                            "    b[di] = right[step][across + 16 * di];",
-                            "}",
-                            "#pragma unroll",
-                            "for (int di = 0; di < 4; ++di)",
-                            "    #pragma unroll",
-                            "    for (int dj = 0; dj < 4; ++dj) sums[di][dj] += a[di] * b[dj];",
-                        ]
-                    ),
-                    "}",
-                    "__syncthreads();",
-                ]
-            ),
-            "}",
-            "#pragma unroll",
-            "for (int di = 0; di < 4; ++di) {",
-            *indented(
-                [
-                    "#pragma unroll",
-                    "for (int dj = 0; dj < 4; ++dj) {",
-                    *indented(
-                        [
-                            "int row_at = first_row + down * 4 + di;",
-                            "int column_at = first_column + across + 16 * dj;",
-                            "if (row_at < rows_here && column_at < columns_here) {",
-                            *indented(self.store("sums[di][dj]")),
-                            "}",
-                        ]
-                    ),
-                    "}",
-                ]
-            ),
-            "}",
-        ]
+        lines = {"loads": self.loads(256), "store": self.store("sums[di][dj]")}
+        return _filled("registers", {"kind": self.fold.dtype}, lines)
 
     def tensor_cores(self) -> list[str]:
         """Four warps, each with two by two fragments of 16 by 16."""
-        kind = C_TYPES[str(self.narrow)]
-        fragment = "nvcuda::wmma::fragment<nvcuda::wmma"
-        return [
-            f"__shared__ __align__(16) {kind} left[{DEPTH}][{TILE + 8}], right[{DEPTH}][{TILE + 8}];",
-            f"__shared__ __align__(16) float block[{TILE}][{TILE + 4}];",
-            "int warp = threadIdx.x / 32, down = warp / 2 * 32, across = warp % 2 * 32;",
-            f"{fragment}::accumulator, 16, 16, 16, float> sums[2][2];",
-            "for (int i = 0; i < 2; ++i)",
-            "    for (int j = 0; j < 2; ++j) nvcuda::wmma::fill_fragment(sums[i][j], 0.0f);",
-            f"for (int start = 0; start < depth_here; start += {DEPTH}) {{",
-            *indented(
-                [
-                    *self.loads(128),
-                    "__syncthreads();",
-                    f"{fragment}::matrix_a, 16, 16, 16, {kind}, nvcuda::wmma::col_major> a[2];",
-                    f"{fragment}::matrix_b, 16, 16, 16, {kind}, nvcuda::wmma::row_major> b[2];",
-                    "for (int i = 0; i < 2; ++i) {",
-                    f"    nvcuda::wmma::load_matrix_sync(a[i], &left[0][down + 16 * i], {TILE + 8});",
-                    f"    nvcuda::wmma::load_matrix_sync(b[i], &right[0][across + 16 * i], {TILE + 8});",
-                    "}",
-                    "for (int i = 0; i < 2; ++i)",
-                    "    for (int j = 0; j < 2; ++j)",
-                    "        nvcuda::wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);",
-                    "__syncthreads();",
-                ]
-            ),
-            "}",
-            "for (int i = 0; i < 2; ++i)",
-            "    for (int j = 0; j < 2; ++j)",
-            "        nvcuda::wmma::store_matrix_sync(&block[down + 16 * i][across + 16 * j], sums[i][j],",
-            f"                                        {TILE + 4}, nvcuda::wmma::mem_row_major);",
-            "__syncthreads();",
-            f"for (int i = threadIdx.x; i < {TILE * TILE}; i += 128) {{",
-            *indented(
-                [
-                    f"int row_at = first_row + i / {TILE};",
-                    f"int column_at = first_column + i % {TILE};",
-                    "if (row_at < rows_here && column_at < columns_here) {",
-                    *indented(self.store(f"block[i / {TILE}][i % {TILE}]")),
-                    "}",
-                ]
-            ),
-            "}",
-        ]
+        lines = {"loads": self.loads(128), "store": self.store("block[i / 64][i % 64]")}
+        return _filled("tensor cores", {"narrow": C_TYPES[str(self.narrow)]}, lines)
+
+
+def _filled(name: str, words: Mapping[str, str], lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """The lines of a text of `_TEXTS`; a line that is only `$name` stands for the lines of that name."""
+    filled: list[str] = []
+    for line in Template(_TEXTS[name]).safe_substitute(words).splitlines():
+        bare = line.lstrip()
+        inside = lines[bare[1:]] if bare.startswith("$") else [bare]
+        filled += [line.removesuffix(bare) + text for text in inside]
+    return filled

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcurate.mint.graph import Fold, Graph
+from kcurate.mint.graph import OPERATORS, Fold, Graph
 from kcurate.mint.naive import indented, scratch_buffers
-from kcurate.mint.operators import OPERATORS
 from kcurate.mint.schedules.choice import factors, has_16_bit_factors, outer_axes, schedule_of
 from kcurate.mint.schedules.fusing import Group, groups
 from kcurate.mint.schedules.kernels import without_uniform

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcurate.mint.axes import Shape, binding_of, elsewhere, linear_index, product
-from kcurate.mint.graph import REST, Graph, Node
+from kcurate.mint.graph import OPERATORS, REST, Graph, Node
 from kcurate.mint.naive import C_TYPES, LOADS, STORES
-from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import c_number, c_text_of, parsed
 from kcurate.mint.schedules.tidy import tidied, uses
 from kcurate.problem.expressions import names_in
