@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import kcurate.judge as judge
 from kcurate.backends.choice import choose
@@ -126,22 +127,9 @@ def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] 
                 if item.index not in verdicts and item.candidate is not None
             ]
 
-            def judged_in_waves() -> Generator[tuple[int, Verdict], None, None]:
-                """Judge generated slow sides last: naive variants' verdicts set their allowed speedup.
-
-                Short ones first: a search of theirs ends, and longer ones by the same rules do without.
-                """
-                for made_slow in (False, True):
-                    wave = [waiting for waiting in rest if (waiting[1].origin.made == "slow") is made_slow]
-                    if made_slow:
-                        wave.sort(key=lambda waiting: len(waiting[1].slow.code))
-                    if wave:
-                        searched = replace(judging, minimal=minimal)
-                        yield from judge.judge_many(
-                            wave, searched, gpus=place.gpus, jobs=config.jobs, referees=referees
-                        )
-
-            _record_rest(folders, verdicts, judged_in_waves(), book)
+            searched = replace(judging, minimal=minimal)
+            judged = _in_waves(rest, searched, gpus=place.gpus, jobs=config.jobs, referees=referees)
+            _record_rest(folders, verdicts, judged, book)
         for item in folders:
             record.add(_item(item, verdicts[item.index], workspace))
         items.say_earlier_code(((item.folder, item.candidate) for item in folders), workspace, record.note)
@@ -152,6 +140,21 @@ def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] 
                 record.note(f"{candidate.id}: {line}")
         counts = Counter[str](verdict.outcome for verdict in verdicts.values())
         return record.finish({"candidates": ordered(counts, Outcome)})
+
+
+def _in_waves(
+    waiting: Sequence[tuple[int, Candidate]], judging: JudgeConfig, **where: Any
+) -> Generator[tuple[int, Verdict], None, None]:
+    """Judge made slow sides last, since verdicts on naive variants set their allowed speedup.
+
+    Short ones first: a search of theirs ends, and longer ones by the same rules do without. `where`: as for
+    `judge_many`.
+    """
+    made_slow = [entry for entry in waiting if entry[1].origin.made == "slow"]
+    others = [entry for entry in waiting if entry[1].origin.made != "slow"]
+    for wave in (others, sorted(made_slow, key=lambda entry: len(entry[1].slow.code))):
+        if wave:
+            yield from judge.judge_many(wave, judging, **where)
 
 
 def _advice(candidate: Candidate) -> str | None:
