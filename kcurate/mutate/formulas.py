@@ -58,16 +58,17 @@ _WHOLE = (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long lo
 
 @dataclass(frozen=True)
 class _Value:
-    """A number that a side computes: its text and type, and the statement before which it is known.
+    """A number that a side computes: its text and type, and where it can be compared.
 
-    `guards`: what puts `@text@` in its place; `hidden`: variables that have changed since; `cheap`: only
-    formulas without divisions and calls are worth trying.
+    `at`: the statement before which, or the loop after which that is; `guards`: what puts `@text@` in its
+    place; `hidden`: variables that have changed since; `cheap`: only formulas without divisions and calls are
+    worth trying.
     """
 
     what: str
     text: str
     like: Declared
-    before: Node
+    at: Node
     guards: tuple[Guard, ...]
     hidden: frozenset[bytes] = frozenset()
     cheap: bool = False
@@ -78,14 +79,14 @@ def formulas(tree: Tree) -> Iterator[Part]:
     for function in tree.functions():
         scope = Scope(tree, function)
         for value in (*_left_by_loops(scope), *_of_expressions(scope)):
-            real, place = is_real(value.like), value.before.start_byte
-            kind = "real" if real else "whole"
+            real, looped = is_real(value.like), value.at.type in LOOPS
+            kind, place = "real" if real else "whole", value.at.end_byte if looped else value.at.start_byte
             for text in islice(_texts(scope, value), MOST_OF_A_VALUE):
                 guards = tuple(
                     Guard(guard.start, guard.end, guard.before.replace("@text@", text), guard.after)
                     for guard in value.guards
                 )
-                probe = Guard(place, place, f"kcu_probe_{kind}(@, {value.text}, {text}); ", "")
+                probe = Guard(place, place, f" kcu_probe_{kind}(@, {value.text}, {text});", "")
                 what = f"{value.what}, where {text} serves"
                 yield Part(what, guards, RANK, not value.cheap, rounded=real, probe=probe)
 
@@ -94,16 +95,15 @@ def _left_by_loops(scope: Scope) -> Iterator[_Value]:
     """The variables that a loop changes and that something after it in its block reads."""
     tree = scope.tree
     for loop in tree.nodes(*LOOPS, within=scope.function.body):
-        later, changed = _following(loop), set_in(tree, loop)
-        if later is None:
-            continue
-        for number in scope.visible_from(loop):
+        changed = set_in(tree, loop)
+        for number in scope.visible_from(loop) if loop.parent.type == "compound_statement" else ():
             if number.name in changed and _is_read_after(tree, number.name, loop):
                 name = number.name.decode()
-                store = f"if ({SWITCH}) {name} = {cast(number, b'@text@')}; "
-                guards = (skipped(loop), Guard(later.start_byte, later.start_byte, store, ""))
+                store = f" if ({SWITCH}) {name} = {cast(number, b'@text@')};"
+                # After the loop, since a pragma may stand before the next one.
+                guards = (skipped(loop), Guard(loop.end_byte, loop.end_byte, store, ""))
                 what = f"the value of {name} after {shown(tree, loop)}"
-                yield _Value(what, name, number, later, guards, changed)
+                yield _Value(what, name, number, loop, guards, changed)
 
 
 def _of_expressions(scope: Scope) -> Iterator[_Value]:
@@ -202,7 +202,7 @@ def _known(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
     # A kernel's parameters are equal in all threads, so they replace no thread's own value.
     uniform = params if scope.function.kernel else ()
     hidden = value.hidden if value.cheap else value.hidden | {value.like.name}
-    visible = [number for number in scope.visible_from(value.before) if number.name not in hidden]
+    visible = [number for number in scope.visible_from(value.at) if number.name not in hidden]
     numbers = [number for number in visible if number not in uniform and number.type in (*_REAL, *_WHOLE)]
     yield from ((number.name.decode(), is_real(number)) for number in numbers[:MOST_KNOWN])
     names = {number.name for number in (*visible, *params)} | {b"threadIdx", b"blockIdx", b"blockDim"}
@@ -244,14 +244,6 @@ def set_in(tree: Tree, loop: Node) -> frozenset[bytes]:
     targets = [node.child_by_field_name("left") for node in tree.nodes("assignment_expression", within=loop)]
     targets += [node.child_by_field_name("argument") for node in tree.nodes("update_expression", within=loop)]
     return frozenset(tree.text(node) for node in targets if node is not None and node.type == "identifier")
-
-
-def _following(loop: Node) -> Node | None:
-    """The statement after a loop in its block."""
-    later = loop.next_named_sibling if loop.parent.type == "compound_statement" else None
-    while later is not None and later.type == "comment":
-        later = later.next_named_sibling
-    return later
 
 
 def _is_read_after(tree: Tree, name: bytes, loop: Node) -> bool:

@@ -32,7 +32,7 @@ def inside(body: str) -> Side:
 def probes(side: Side) -> list[str]:
     """What each probe compares, a value and a formula."""
     text = probed(side, with_probes(side))
-    return re.findall(r"kcu_probe_\w+\(\d+, (.*?)\); (?=kcu_probe|\w)", text)
+    return re.findall(r"kcu_probe_\w+\(\d+, (.*?)\);(?=[ \w\n])", text)
 
 
 def test_what_a_loop_leaves_is_compared_with_what_was_known_before_it() -> None:
@@ -50,7 +50,13 @@ def test_a_formula_takes_the_place_of_the_loop() -> None:
     )  # fmt: skip
     part = ablations(side, serving={served})[0]
     assert "if (!true) for (int bit = 0" in part.side.code
-    assert "if (true) product = (unsigned)(((unsigned)(a[i]) * (unsigned)(b[i]))); out[i]" in part.side.code
+    assert "} } if (true) product = (unsigned)(((unsigned)(a[i]) * (unsigned)(b[i])));\n" in part.side.code
+
+
+def test_nothing_comes_between_a_pragma_and_its_loop() -> None:
+    text = "\n#pragma unroll\nfor (int k = 0; k < 4; k++) out[k] = w;"
+    side = inside("float w = 0; while (w < a[i]) w += 1;" + text)
+    assert with_probes(side) and text in probed(side, with_probes(side))
 
 
 def test_parts_with_probes_are_tried_only_where_these_agreed() -> None:

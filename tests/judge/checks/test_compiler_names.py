@@ -31,6 +31,8 @@ LANGUAGE = _SHARED | {
         "double k = 1.0 + 1e-18L - 1.0;",
         "double k = 0x1p-60l;",
         "int k = kcu_lane;",
+        "#define KCU_LEFT_OUT(part) 0",
+        "#define kcu_probe_real(part, value, other)",
         "int k = __COUNTER__;",
         "#ifdef __syncthreads\n#endif",
         "#ifdef NV_IF_TARGET\n#endif",
