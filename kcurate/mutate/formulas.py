@@ -26,7 +26,7 @@ from kcurate.mutate.replacements import assigned
 # Numbered after all other parts.
 RANK = 9
 # The most formulas of a side that are probed, of one value, and the known values and constants in them.
-MOST_FORMULAS, MOST_OF_A_VALUE, MOST_KNOWN, MOST_CONSTANTS = 250, 120, 5, 3
+MOST_FORMULAS, MOST_OF_A_VALUE, MOST_KNOWN, MOST_CONSTANTS = 250, 160, 5, 3
 # By what a formula is of: one number, two numbers, a number and a constant.
 _OF_REALS = (
     "{0}", "-{0}", "fabsf({0})", "{0} * {0}", "sqrtf({0})", "rsqrtf({0})", "1.0f / {0}", "expf({0})",
@@ -62,7 +62,7 @@ class _Value:
 
     `at`: the statement before which, or the loop after which that is; `guards`: what puts `@text@` in its
     place; `hidden`: variables that have changed since; `cheap`: only formulas without divisions and calls are
-    worth trying.
+    worth trying; `start`: what a variable was set to first, to which a formula may add.
     """
 
     what: str
@@ -72,6 +72,7 @@ class _Value:
     guards: tuple[Guard, ...]
     hidden: frozenset[bytes] = frozenset()
     cheap: bool = False
+    start: str = ""
 
 
 def formulas(tree: Tree) -> Iterator[Part]:
@@ -103,7 +104,17 @@ def _left_by_loops(scope: Scope) -> Iterator[_Value]:
                 # After the loop, since a pragma may stand before the next one.
                 guards = (skipped(loop), Guard(loop.end_byte, loop.end_byte, store, ""))
                 what = f"the value of {name} after {shown(tree, loop)}"
-                yield _Value(what, name, number, loop, guards, changed)
+                start = _start(tree, number, changed)
+                yield _Value(what, name, number, loop, guards, changed, start=start)
+
+
+def _start(tree: Tree, number: Declared, changed: Collection[bytes]) -> str:
+    """What a variable is declared with, where that is not a constant and can be computed again."""
+    value = number.value
+    if value is None or any(True for _ in tree.nodes(*CHANGES, "call_expression", within=value)):
+        return ""
+    used = {tree.text(use) for use in tree.nodes("identifier", within=value)}
+    return f"({tree.text(value).decode()})" if used and used.isdisjoint(changed) else ""
 
 
 def _of_expressions(scope: Scope) -> Iterator[_Value]:
@@ -168,9 +179,13 @@ def _costs(scope: Scope, value: Node, helpers: Collection[bytes]) -> bool:
 
 def _texts(scope: Scope, value: _Value) -> Iterator[str]:
     """The formulas of one operation on what is known where a value is, the simplest first."""
-    for form, operands in _to_real(scope, value) if is_real(value.like) else _to_whole(scope, value):
+    forms = [*(_to_real(scope, value) if is_real(value.like) else _to_whole(scope, value))]
+    for form, operands in forms:
         if not (value.cheap and _DIVIDES_OR_CALLS.search(form)):
             yield f"({form.format(*operands)})"
+    for form, operands in forms if value.start else ():
+        if len(operands) == 2:
+            yield f"({value.start} + {form.format(*operands)})"
 
 
 def _to_real(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:

@@ -70,6 +70,10 @@ def test_parts_with_probes_are_tried_only_where_these_agreed() -> None:
         ("out[i] = exp(log(a[i]) + log(b[i]));", "exp(log(a[i]) + log(b[i])), (a[i] * b[i])"),
         ("int p = i * n; int k = p / n; out[k] = a[k];", "p / n, ((int)(i))"),
         ("float v = a[i], w = 0; while (w < v) w += 1; out[i] = w;", "w, (sqrtf(v))"),
+        (
+            "float s = b[i]; for (int k = 0; k < 8; k++) s += a[i] * 0.5f; out[i] = s;",
+            "s, ((b[i]) + a[i] * 0.5f)",
+        ),
         ("float v = a[i]; int k = 0; while (k * 0.5f < v) k++; out[i] = k;", "k, ((int)(v / 0.5f))"),
     ],
 )

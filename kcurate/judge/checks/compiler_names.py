@@ -112,7 +112,7 @@ def _conditions(line: tuple[Token, ...], own_macros: frozenset[str]) -> Iterator
 
 
 def _shown(define: tuple[Token, ...]) -> Iterator[Finding]:
-    """Macros that make text of an argument, or a reserved name of parts, or are named as the emulator's own."""
+    """Macros that make text of an argument, a reserved name of parts, or something else of the emulator's."""
     if define[1:] and define[1].text.lower().startswith("kcu_"):
         yield Finding("compilers", f"a macro {define[1].text} tells compilers apart", define[0].line)
     parameters = {token.text for token in inside_parentheses(define, 2)} | {"__VA_ARGS__"}
