@@ -86,7 +86,7 @@ def target(problem: Problem, family: str, device: str) -> str:
     """The least time by the data sheet of a GPU, and what it counts; empty where that is not known.
 
     Of a family that is not on file only memory counts. It is no bound where data name what is read: a gather
-    may leave most of an input alone, and a cache may answer for its sectors. So the text says what is counted.
+    may leave most of an input alone, and a cache may answer. So the text says what is counted.
     """
     peaks = on_file()["peaks"].get(device)
     if peaks is None:
