@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,22 @@ def test_the_longest_time_limits() -> None:
     assert roofline.least_work(family, composed) is None, "its types are others"
     named_alike = replace(problem, sizes=Sizes(({"m": 1},), (BenchSize("s", {"m": 1}),)))
     assert roofline.least_work(family, named_alike) is None, "a stranger's problem"
+
+
+def test_a_target_says_what_it_counts() -> None:
+    """It is no bound: a gather may leave most of an input alone, and a cache may answer."""
+    words = {
+        "spmm-csr": "moving once what must be read and written, and 32 bytes for each gather, takes",
+        "sequence-alignment": "the fewest known simple 32-bit operations take",
+        "softmax": "moving once what must be read and written takes",
+        "nobody's": "reading every input once and writing every output once takes",
+    }
+    for family, counted in words.items():
+        problem = PROBLEMS.get(family) or PROBLEMS["softmax"]
+        shown = roofline.target(problem, family, "NVIDIA H200")
+        assert re.fullmatch(rf"Target: by the data sheet, {counted} [\d.,]+ us at the bench size\.", shown)
+    assert "1,374 us" in roofline.target(PROBLEMS["pagerank"], "pagerank", "NVIDIA H200")
+    assert not roofline.target(PROBLEMS["softmax"], "softmax", "no such GPU")
 
 
 @pytest.mark.parametrize(("stated", "counts"), [(0.9, 0.9), (1.15, 1.15), (2.24, None), (None, None)])

@@ -261,7 +261,7 @@ def _launches(count: int) -> str:
 
 def launches(problem: Problem | None, side: Side) -> int | None:
     """The number of launches in a plan at the headline size; None if it depends on data."""
-    if problem is None or side.language != "cuda":
+    if problem is None or side.language == "torch":
         return None
     return launch_count(side.plan, names_of(problem, problem.sizes.headline))
 

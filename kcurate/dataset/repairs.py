@@ -8,6 +8,7 @@ is left out. A row is in the split of its pair. Not covered: judging wrong answe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate import prompts
@@ -45,8 +46,10 @@ def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
 
 
 def answer_id(pair: Candidate, side: Side) -> str:
-    """The hash of a model's wrong side together with what it answers."""
-    asked = (codec.canonical_json(codec.to_data(part)) for part in (pair.problem, pair.slow))
+    """The hash of a model's wrong side together with what it answers, whatever the words of the statement."""
+    assert pair.problem is not None, "an answer is one to a problem"
+    parts = (replace(pair.problem, statement=None), pair.slow)
+    asked = (codec.canonical_json(codec.to_data(part)) for part in parts)
     return store.content_id("answer", *asked, side_id(side))
 
 

@@ -208,18 +208,22 @@ def _climbs(
 def _mended(
     known: Lessons, rows: Mapping[str, Mapping[str, Any]], wrong: Iterable[WrongAttempt]
 ) -> Iterator[_Conversation]:
-    """For a pair with wrong answers: at most two of them with different outcomes, then the right one."""
+    """For a pair with wrong answers: at most two of them with different outcomes, then the right one.
+
+    At most one is the right one with a single mistake: what puts a mistake right makes no other one.
+    """
     facts: dict[str, list[WrongAttempt]] = {}
     # Nearer to the right one as it goes: the given code, what models wrote, single mistakes.
     for fact in sorted(wrong, key=lambda fact: (fact.change != GIVEN_BACK, not fact.answer)):
         facts.setdefault(fact.pair, []).append(fact)
     for lesson in known.taught:
-        pair, attempts, outcomes = lesson.pair, [], dict[str, str]()
+        pair, attempts, outcomes, mistaken = lesson.pair, [], dict[str, str](), False
         for fact in facts.get(pair.id, ()):
             side = remade(pair, fact)
-            if side is None or fact.outcome in outcomes or len(outcomes) == 2:
+            if side is None or fact.outcome in outcomes or len(outcomes) == 2 or mistaken:
                 continue
             outcomes[fact.outcome] = fact.device
+            mistaken = not fact.answer and fact.change != GIVEN_BACK
             text = prompts.write_answer(shown.answer_of(side, pair.slow), pair.fast.language)
             attempts.append((text, "repair", fact.findings))
         if not attempts or lesson.answer is None or lesson.technique is not None:

@@ -130,7 +130,7 @@ def candidate_of(minting: Minting, graph: Graph) -> Candidate:
         license="Apache-2.0",
         origin=Origin("minted", problem="composed", seed=minting.text_seed),
         techniques=(),
-        description=f"Composed of {names}, in {graph.dtype}; eager PyTorch, against a kernel an operator.",
+        description=f"Composed of {names}, in {graph.dtype}; eager PyTorch, against one kernel per operator.",
         problem=problem_of(graph, statement(graph, minting.text_seed)),
         slow=module_side(graph),
         fast=naive_side(graph, minting.text_seed),
@@ -218,7 +218,9 @@ def answers_of(graph: Graph, plain: Candidate, text_seed: int) -> tuple[Candidat
 
 def _pair(plain: Candidate, name: str, answer: Answer) -> Candidate:
     fused = ["kernel-fusion"] if len(answer.side.plan) < len(plain.fast.plan) else []
-    shown = techniques(answer.side.code.encode()) if name == CUDA else ()
+    # Those in which the sides differ: both keep narrow types and compute in float32.
+    shown = {*techniques(answer.side.code.encode())} if name == CUDA else set[str]()
+    shown -= {*techniques(plain.fast.code.encode())}
     return replace(
         plain,
         id=f"{plain.id.rsplit('/', 1)[0]}/{name}",
@@ -233,4 +235,4 @@ def _pair(plain: Candidate, name: str, answer: Answer) -> Candidate:
 def _description(plain: Candidate, answer: Answer) -> str:
     composed = plain.description.partition(";")[0]
     schedules = ", ".join(dict.fromkeys(answer.schedules))
-    return f"{composed}; a kernel an operator, against {len(answer.side.plan)} by schedules: {schedules}."
+    return f"{composed}; one kernel per operator, against {len(answer.side.plan)} by schedules: {schedules}."

@@ -23,9 +23,10 @@ from kcurate.triton_source import bare_python
 _LANGUAGES: Mapping[Language, str] = {"cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
 _TOLERANCE = (
     f"A float element r may be off by {KAPPA:g} (u |r| + {C:g} sqrt(K) a max(|r|, S)): "
-    'K is "terms" (summed into it, else 1), u and a the unit roundoffs of its type and of the accumulator '
-    '("accumulate", else its type), S "scale", else the RMS of its row. The error norm of rows and outputs '
-    "stays below {bounds} of theirs, so narrower arithmetic passes only with split operands."
+    'K is "terms" (how many terms or roundings add up in it, else 1), u and a the unit roundoffs of its type '
+    'and of the accumulator ("accumulate", else its type), S "scale", else the RMS of its row. The error '
+    "norm of rows and outputs stays below {bounds} of theirs, so narrower arithmetic passes only with split "
+    "operands."
 )
 _NAMES_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 

@@ -22,6 +22,8 @@ _REFUSED = {
 }
 # Where an allocation lies says nothing; how far an access misses it does.
 _ADDRESS = re.compile(r"the address 0x[0-9a-f]+, ")
+# The words of a mismatch that is an access, not a value.
+_OUTSIDE = re.compile(r"bytes (?:past the end|before)|\boutside\b|it may not change|changed the input")
 _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")
 
 
@@ -34,6 +36,8 @@ def feedback(
     if verdict.outcome is Outcome.NOT_FASTER:
         direction = "slower" if makes == "slow" else "faster"
         lead = f"Its results are right, but the {makes} side is not {direction} than the given one"
+    elif verdict.outcome is Outcome.MISMATCH and _OUTSIDE.search(verdict.detail):
+        lead = "It accesses memory that it may not"
     else:
         lead = verdict.outcome.sentence
     if verdict.side is not None and verdict.side != makes:

@@ -67,7 +67,7 @@ class Material:
     module: str = ""
 
 
-FORMAT = "7"
+FORMAT = "8"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.repairs import LEFT_OVER
 from kcurate.dataset import parquet
 from kcurate.hub.published_rows import read_rows
 from kcurate.problem.techniques import vocabulary
@@ -16,10 +17,17 @@ from kcurate.prompts import Answer
 from kcurate.prompts.replies import read_reply
 
 ANSWERS = ("completion", "chosen", "rejected")
-NAMED = r"NVIDIA \S.* \(compute capability \d+\.\d\)(?:\nTarget: .*)?"
+NAMED = (
+    r"NVIDIA \S.* \(compute capability \d+\.\d\)"
+    r"(?:\nTarget: by the data sheet, [\w ,-]+ takes? [\d,.]+ us at the bench size\.)?"
+)
 GPU = re.compile(rf"GPU: (?:{NAMED}|any, judged on an emulator)")
 # What a model is told of a side in Triton if a compiler of CUDA reads it, and of a worker that died.
 USELESS = re.compile(r"identifier \"(?:import|tl|triton)\" is undefined|the worker process died")
+# Findings that call an access a value.
+MISNAMED = re.compile(r"Its results are wrong: .*(?:bytes (?:past|before)|\boutside\b|changed the input)")
+# The local names of a formula: words without an index or argument.
+LOCAL = re.compile(r"\b[a-z]\w*\b(?![\[(])")
 
 
 def rows_of(dataset: Path, config: str) -> list[dict[str, Any]]:
@@ -91,6 +99,23 @@ def every_prompt_says_what_is_computed_and_where(dataset: Path) -> None:
         assert shown.startswith("Computation: ") or row["family"] in stated or config == "write"
         told = "\n".join(message["content"] for message in messages[1:])
         assert not USELESS.search(told), (config, row["id"])
+        assert not MISNAMED.search(told), (config, row["id"])
+        assert config not in ("repair", "trajectories") or not LEFT_OVER.search(told), (config, row["id"])
+
+
+def every_statement_is_clear(dataset: Path) -> None:
+    """That of every problem."""
+    for row in rows_of(dataset, "tasks"):
+        formulas_are_clear(row["statement"], json.loads(row["problem"])["buffers"])
+
+
+def formulas_are_clear(statement: str, buffers: Collection[str]) -> None:
+    """No local name is that of an array, and a running fold has an index of its own."""
+    steps = re.findall(r"^\d+\. (\w+) .*?(?:; (.*))?\.$", statement, re.MULTILINE)
+    arrays = {*buffers, *(name for name, _ in steps)}
+    for _, formula in steps:
+        assert not arrays & {*LOCAL.findall(formula)}, formula
+        assert "the current one" not in formula and " + -" not in formula, formula
 
 
 def every_measured_kernel_is_one_of_the_code(dataset: Path) -> None:
@@ -150,6 +175,7 @@ def explanations_name_what_is_asked_for_and_differ(dataset: Path) -> None:
         alike = Counter[frozenset[str]]()
         for row in rows:
             change = row["completion"][0]["content"].partition("\nChange:")[2].partition("```")[0]
+            assert not re.search(r"\bIts? ", change), "which code that is, the given one or the new one"
             names = frozenset(name for name in re.findall(r"[\w-]+", change) if name in vocabulary())
             assert names and row["technique"] in (None, *names), row["id"]
             alike[names] += not row["counted"]
@@ -170,6 +196,7 @@ def check(dataset: Path) -> None:
     """All of these rules."""
     every_key_is_explained(dataset)
     every_prompt_says_what_is_computed_and_where(dataset)
+    every_statement_is_clear(dataset)
     every_measured_kernel_is_one_of_the_code(dataset)
     every_preference_is_proved(dataset)
     preferences_are_even(dataset)

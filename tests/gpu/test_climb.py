@@ -39,7 +39,7 @@ def test_prompts_name_the_gpu_and_list_what_was_measured(
     gpu = next(line for line in context.splitlines() if line.startswith("GPU: "))
     assert "compute capability" in gpu and "multiprocessors" in gpu and "KiB a block at most" in gpu
     if "H200" in gpu or "H100" in gpu:
-        assert "Target: by the data sheet, no side takes less than" in context
+        assert "Target: by the data sheet, " in context
     told = server.said(second).partition("as measured:\n")[2].partition("\n\n")[0]
     given, attempt = told.splitlines()
     for line in (given, attempt):

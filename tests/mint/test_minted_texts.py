@@ -19,6 +19,7 @@ from kcurate.dataset.gates import Gates
 from kcurate.dataset.settings import Rules
 from kcurate.dataset.stage import BuildConfig, run
 from kcurate.hub.published_rows import read_rows
+from kcurate.problem.techniques import shown_in
 from kcurate.records import Candidate
 from kcurate.reward import splits
 from kcurate.verdicts.keys import verdict_key
@@ -59,6 +60,16 @@ def test_problems_are_there_without_answers() -> None:
         pair = codec.from_data(Candidate, json.loads(text))
         assert minted_texts.text_of(pair) == text and pair.problem is not None
         assert pair.problem.statement and pair.problem.reference and pair.fast.language == "cuda"
+
+
+def test_statements_are_clear_and_techniques_are_what_differs() -> None:
+    """As those that are composed today; a few runs are older."""
+    for path in sorted(minted_texts.TEXTS.glob("*.parquet")):
+        for text in pq.read_table(path)["pair"].to_pylist():
+            pair = json.loads(text)
+            row_rules.formulas_are_clear(pair["problem"]["statement"], pair["problem"]["buffers"])
+            both = {*pair["techniques"]} & shown_in(pair["slow"]["code"])
+            assert not both, (pair["id"], both)
 
 
 def test_verdicts_say_what_is_on_record() -> None:

@@ -254,6 +254,21 @@ def test_reading_a_reply_takes_no_longer_than_its_length() -> None:
     assert time.perf_counter() - started < 5
 
 
+@pytest.mark.parametrize(
+    ("detail", "lead"),
+    [
+        ("k: an address 8 bytes past the end of an allocation of 64 bytes", "accesses memory"),
+        ("k: thread (0,0,0): an address outside shared memory", "accesses memory"),
+        ("wrote outside the buffer 'y' (n=3; nominal inputs)", "accesses memory"),
+        ("changed the input 'x' (n=3; nominal inputs)", "accesses memory"),
+        ("y: 2 of 3 elements are wrong: [0] 1 instead of 2 (n=3; nominal inputs)", "results are wrong"),
+    ],
+)
+def test_findings_tell_accesses_from_values(detail: str, lead: str) -> None:
+    verdict = replace(VERDICT, outcome=Outcome.MISMATCH, detail=detail)
+    assert lead in prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict).partition(":")[0]
+
+
 def test_findings_name_no_addresses() -> None:
     detail = "k: the address 0x7fad403ff020, 112 bytes past the end of an allocation of 64 bytes"
     text = prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=replace(VERDICT, detail=detail))
