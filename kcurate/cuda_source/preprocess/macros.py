@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kcurate.core.grouping import grouped
 from kcurate.cuda_source.preprocess.expansion import definition, definitions, expanded_text
-from kcurate.cuda_source.text.blanking import blank_directives
+from kcurate.cuda_source.text.blanking import BLANK, blank_directives
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
@@ -286,8 +286,7 @@ def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
     out, at = [], 0
     for start, end, signs in spans:
         if start >= at:
-            blank = re.sub(rb"[^\n]", b" ", text[start + len(signs) : end])
-            out += [text[at:start], signs, blank]
+            out += [text[at:start], signs, text[start + len(signs) : end].translate(BLANK)]
             at = end
     return b"".join([*out, text[at:]])
 
