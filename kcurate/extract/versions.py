@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from kcurate.core.grouping import grouped
+from kcurate.cuda_source import normalised_tokens
 from kcurate.extract.pairs import Match, SourceFile, compare
 from kcurate.records import Kernel
 from kcurate.suites import Place
@@ -28,6 +29,8 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NUMBER = re.compile(r"\A\d+|\d+\Z|(?<=_v)\d+(?=_)")
 # Files such as `q21` are cases, not versions.
 _CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
+# The number behind another letter than that of a version says which case a kernel is: `l1`, `l2`.
+_CASE_LETTER = re.compile(r"[a-jl-uw-z]")
 _PACKED = re.compile(r"(?<=\d)x\d+")
 # Beside one of these a number says which part of a computation a kernel is.
 _PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
@@ -52,7 +55,7 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     """The first version with each later one; `codes` has each kernel's own file by its id.
 
     Kernels in Triton are left out. First are names that say so (`naive`), then the numbers of files, and of
-    names that differ in nothing else, then the order of the text.
+    names that differ in nothing else, then the order of the text. Of equal code only one kernel counts.
     """
     groups = grouped(
         ((kernel.benchmark, _place(kernel), words[0], signature(kernel)), kernel)
@@ -64,9 +67,10 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     for group in (some for every in groups.values() for some in _versions(every)):
         names = {tuple(word for word in _words(kernel.name) if not word.isdigit()) for kernel in group}
         numbered = len(names) == 1
-        if len(group[0].params) < LEAST_PARAMS and not numbered:
+        if len(group) < 2 or (len(group[0].params) < LEAST_PARAMS and not numbered):
             continue
-        first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
+        ordered = sorted(group, key=partial(_order, numbered=numbered))
+        first, *later = _distinct(ordered, codes)[:MOST_VERSIONS]
         slow = _file(first, codes)
         for kernel in later:
             if (kernel.name, kernel.span.path) == (first.name, first.span.path):
@@ -76,6 +80,16 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
             name = "-".join(version.name if renamed else _stem(version) for version in (first, kernel))
             matches.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
     return matches
+
+
+def _distinct(kernels: Sequence[Kernel], codes: Mapping[str, bytes]) -> list[Kernel]:
+    """The kernels without those whose code is that of an earlier one, but for its name."""
+    by_code: dict[tuple[bytes, ...], Kernel] = {}
+    for kernel in kernels:
+        name = kernel.name.encode()
+        tokens = normalised_tokens(codes[kernel.id])
+        by_code.setdefault(tuple(b"" if token == name else token for token in tokens), kernel)
+    return list(by_code.values())
 
 
 def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
@@ -101,7 +115,11 @@ def _subject(name: str) -> tuple[str, ...]:
     """The words of a name that say what is computed."""
     words = _words(_PACKED.sub("", name))
     parts = bool(_PARTS & {*words})
-    return tuple(word for word in words if word not in _HOW | _PLAIN and (parts or not word.isdigit()))
+    cases = {at for at, word in enumerate(words, 1) if _CASE_LETTER.fullmatch(word)}
+    return tuple(
+        word for at, word in enumerate(words)
+        if word not in _HOW | _PLAIN and (parts or at in cases or not word.isdigit())
+    )  # fmt: skip
 
 
 def _number(kernel: Kernel) -> str | None:

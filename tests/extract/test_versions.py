@@ -135,3 +135,20 @@ def test_names_that_say_what_is_computed_are_no_versions(tmp_path: Path) -> None
         "how.cu": kernel("blur_rows") + kernel("blurRowsSharedMem", "in[i] + in[i]"),
     }
     assert set(pairs(tmp_path, files)) == {"blur_rows-blurRowsSharedMem"}
+
+
+def test_copies_of_a_version_are_no_versions(tmp_path: Path) -> None:
+    files = {
+        "1_scale.cu": kernel("scale_v1"),
+        "2_scale.cu": "// the same again\n" + kernel("scale_v1"),
+        "3_scale.cu": kernel("scale_again"),
+        "4_scale.cu": kernel("scale_v4", "in[i] + in[i]"),
+    }
+    assert set(pairs(tmp_path, files)) == {"scale_v1-scale_v4"}
+
+
+def test_numbers_behind_a_letter_say_which_case_a_kernel_is(tmp_path: Path) -> None:
+    norms = kernel("l1_norm", "fabsf(in[i])") + kernel("l2_norm", "in[i] * in[i]")
+    versions = kernel("norm_v1", "in[i] * in[i]") + kernel("norm_v2", "powf(in[i], 2.0f)")
+    polynomials = kernel("legendreP1", "in[i]") + kernel("legendreP2", "1.5f * in[i] * in[i] - 0.5f")
+    assert set(pairs(tmp_path, {"norms.cu": norms + versions + polynomials})) == {"norm_v1-norm_v2"}
