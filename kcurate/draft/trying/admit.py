@@ -180,7 +180,9 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
                     break
     assert verdict is not None, "the ladder has at least one step"
     if draft.one_of_several and _content_matters(verdict):
-        tried.append("nothing was filled: of several configurations one is recorded, another may write the rest")
+        tried.append(
+            "nothing was filled: of several configurations one is recorded, another may write the rest"
+        )
     return Admission(draft, verdict, tuple(tried))
 
 
