@@ -26,12 +26,16 @@ LEAST_PARAMS, LEAST_NUMBERED = 3, 2
 # More kernels with equal parameters are a collection rather than versions: only so many are paired.
 MOST_VERSIONS = 16
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NUMBER = re.compile(r"\A\d+|\d+\Z|(?<=_v)\d+(?=_)")
+# The number of a file; a longer one is a size or an architecture (`sm100`).
+_NUMBER = re.compile(r"\A\d{1,2}(?!\d)|(?<!\d)\d{1,2}\Z|(?<=_v)\d{1,2}(?=_)")
 # Files such as `q21` are cases, not versions.
 _CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
-# The number behind another letter than that of a version says which case a kernel is: `l1`, `l2`.
-_CASE_LETTER = re.compile(r"[a-jl-uw-z]")
-_PACKED = re.compile(r"(?<=\d)x\d+")
+# Widths: of tiles (`64x64`), and behind a type (`f32x4`).
+_PACKED = re.compile(r"(?:(?<![a-zA-Z\d])|(?<=[a-zA-Z]{3}))\d+(?:x\d+)+|(?<=\d)x\d+")
+# A number behind a letter, except that of a version, or behind such a word says which case a kernel is: `l1`,
+# `l2`, `fp16`, `sm90`. So does a larger one than versions have, unless it is how wide something is: `tile128`.
+_CASE_WORD = re.compile(r"[a-jl-uw-z]|bf|fp|u?int|sm")
+MOST_VERSION = 31
 # Beside one of these a number says which part of a computation a kernel is.
 _PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
 # Words for how something is computed; any other says what is computed.
@@ -106,20 +110,32 @@ def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
 
 def _alike(first: Kernel, other: Kernel) -> bool:
     """Whether two names differ in how something is computed alone, or in the numbers of their files."""
+    if first.span.path != other.span.path and _series(first) != _series(other):
+        return False
     subject, another = _subject(first.name), _subject(other.name)
     plain = bool(_PLAIN & {*_words(first.name)}) and set(subject) <= {*another}
     return plain or subject == another or _number(first) != _number(other)
+
+
+def _series(kernel: Kernel) -> tuple[str, ...]:
+    """What the files of a series that ends in numbers have in common; nothing where numbers stand before."""
+    stem, number = _stem(kernel), _number(kernel)
+    return _subject(stem.removesuffix(number)) if number and stem.endswith(number) else ()
 
 
 def _subject(name: str) -> tuple[str, ...]:
     """The words of a name that say what is computed."""
     words = _words(_PACKED.sub("", name))
     parts = bool(_PARTS & {*words})
-    cases = {at for at, word in enumerate(words, 1) if _CASE_LETTER.fullmatch(word)}
-    return tuple(
-        word for at, word in enumerate(words)
-        if word not in _HOW | _PLAIN and (parts or at in cases or not word.isdigit())
-    )  # fmt: skip
+
+    def says_how(at: int) -> bool:
+        word, before = words[at], words[at - 1] if at else ""
+        if not word.isdigit():
+            return word in _HOW | _PLAIN
+        case = _CASE_WORD.fullmatch(before) or (int(word) > MOST_VERSION and before not in _HOW)
+        return not (parts or case)
+
+    return tuple(word for at, word in enumerate(words) if not says_how(at))
 
 
 def _number(kernel: Kernel) -> str | None:

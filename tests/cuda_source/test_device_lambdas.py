@@ -69,7 +69,7 @@ def test_a_lambda_is_a_struct_of_what_it_captures(host: str, members: str) -> No
             "float,4",
         ),
         (
-            "template <class T> struct Run { static void go(T *y, T a, int n) { each<<<1, 64>>>(n, LAMBDA); } };",
+            "template <class T> struct Run { static void go(T *y, T a, int n) { each_of(n, LAMBDA); } };",
             "Run<float>::go(y, a, n)",
             "float",
         ),
@@ -83,7 +83,8 @@ def test_a_lambda_in_a_host_template_is_a_template(host: str, call: str, instanc
 
 
 def test_a_lambda_in_a_template_that_names_none_of_its_parameters_is_none() -> None:
-    host = "template <class T> void fill(float *y, int n) { each<<<1, 64>>>(n, [=] __device__(int i) { y[i] = 1; }); }"
+    made = "[=] __device__(int i) { y[i] = 1; }"
+    host = f"template <class T> void fill(float *y, int n) {{ each<<<1, 64>>>(n, {made}); }}"
     kernel = only(unit({"main.cu": EACH + host + MAIN.format("fill<int>(y, n); fill<char>(y, n);")}))
     assert kernel.instantiations == ("each<Lambda1>",)
     assert compiles(kernel)

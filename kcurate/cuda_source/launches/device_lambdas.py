@@ -63,7 +63,7 @@ class _Functor(NamedTuple):
 
 
 def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> _Functor | None:
-    """A lambda as a functor; None: its captures are not known, or it is in templates inside of one another."""
+    """A lambda as a functor; None: its captures are not known, or it is in a template inside of another."""
     function = bare[_function_start(bare, match.start()) : match.start()].lstrip()
     own_head = function[: head_end(function)]
     template = template_params(own_head)

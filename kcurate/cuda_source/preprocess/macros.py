@@ -214,7 +214,7 @@ def blocks_opened(text: bytes, bare: bytes) -> list[Opened]:
     bodies = {macro.name: macro.body for macro in definitions(text)}
     opening = sorted(
         name for name, body in bodies.items()
-        if re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body
+        if (re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body)
         or _ONLY_HEAD.match(body)
     )  # fmt: skip
     opened = list[Opened]()
