@@ -32,8 +32,8 @@ _NUMBER = re.compile(r"\A\d{1,2}(?!\d)|(?<!\d)\d{1,2}\Z|(?<=_v)\d{1,2}(?=_)")
 _CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
 # Widths: of tiles (`64x64`), and behind a type (`f32x4`).
 _PACKED = re.compile(r"(?:(?<![a-zA-Z\d])|(?<=[a-zA-Z]{3}))\d+(?:x\d+)+|(?<=\d)x\d+")
-# A number behind a letter, except that of a version, or behind such a word says which case a kernel is: `l1`,
-# `l2`, `fp16`, `sm90`. So does a larger one than versions have, unless it is how wide something is: `tile128`.
+# A number behind a letter, except that of a version, or behind such a word says which case a kernel is:
+# `l1`, `l2`, `fp16`, `sm90`. So does a larger one than versions have, unless it is a width: `tile128`.
 _CASE_WORD = re.compile(r"[a-jl-uw-z]|bf|fp|u?int|sm")
 MOST_VERSION = 31
 # Beside one of these a number says which part of a computation a kernel is.

@@ -287,7 +287,8 @@ class Instantiations:
                 (item.start, b"", self.bare[item.start : item.end])
                 for item in self.functions
                 if item.start != function.start
-                and name in item.used
+                # A class's `used` leaves out what only its host methods use.
+                and (name in item.used or (item.host and name in self.bare[item.start : item.end]))
                 and not (item.kind == "type" and b"<" not in item.used and name in item.names)
             ]
             texts += [(at, text, text) for at, text in self.calls if name in text]
