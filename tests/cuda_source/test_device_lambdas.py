@@ -90,6 +90,21 @@ def test_a_lambda_in_a_template_that_names_none_of_its_parameters_is_none() -> N
     assert compiles(kernel)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "auto f = [=] __device__(int i) { return v[i] + 1; }; v[0] = f(1);",
+        "auto f = [&] __host__ __device__(int i) { v[i] = 1; }; for (int i = 0; i < 4; ++i) { f(i); }",
+        "if (v[0]) { v[1] = [](int i) { return i; }(2) + [] __device__(int i) -> int { return i; }(3); }",
+    ],
+)
+def test_a_lambda_in_device_code_stays_one_without_its_annotation(body: str) -> None:
+    text = f"__global__ void k(int *v) {{ {body} }}\n"
+    kernel = only(unit({"main.cu": text}))
+    assert compiles(kernel)
+    assert len(named(text).source) == len(text)
+
+
 def test_equal_lambdas_are_one_and_others_are_not() -> None:
     lambdas = ("[=] __device__(int i) { y[i] = a; }",) * 2 + ("[=] __device__(int i) { y[i] = -a; }",)
     kernel = only(

@@ -24,6 +24,7 @@ _BETWEEN = re.compile(rb"\s*(mutable\b)?\s*(?:noexcept\b)?\s*(->[^{};()]+)?(?=\{
 _SPACE = re.compile(rb"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"\n]*\"\s*)\Z")
 # Not behind a member access or a scope.
 _USED = re.compile(rb"(?<![\w.:])(?<!->)[A-Za-z_]\w*")
+_ON_DEVICE = re.compile(rb"\b__(?:global|device)__\b")
 _TEMPLATE = re.compile(rb"template(?<!\wtemplate)\s*<")
 _BRACE = re.compile(rb"[{}]")
 
@@ -37,7 +38,16 @@ def with_named_lambdas(text: Text) -> Text:
     out: list[bytes] = []
     at = 0
     for match in _BEGUN.finditer(bare):
-        functor = _functor(source, bare, match) if match.start() >= at else None
+        if match.start() < at:
+            continue
+        if _in_device_code(
+            bare, match.start()
+        ):  # there every lambda runs on the device, and NVRTC wants no word
+            listed = source[match.start() : match.end(1) + 1]
+            out += [source[at : match.start()], listed, b" " * (match.end() - match.start() - len(listed))]
+            at = match.end()
+            continue
+        functor = _functor(source, bare, match)
         if functor is None:
             continue
         name = structs.get(functor.struct, b"Lambda%d" % (len(structs) + 1))
@@ -103,14 +113,29 @@ def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> _Functor | N
     return _Functor(end, bound + captured, (own_head + b" ", body))
 
 
-def _function_start(bare: bytes, at: int) -> int:
-    """Where the function begins that a place is in: behind the block, declaration or directive before it."""
+def _blocks_around(bare: bytes, at: int) -> list[int]:
+    """The braces that are open at a place."""
     opened: list[int] = []
     for brace in _BRACE.finditer(bare, 0, at):
         if brace[0] == b"{":
             opened.append(brace.start())
         else:
             del opened[-1:]
+    return opened
+
+
+def _in_device_code(bare: bytes, at: int) -> bool:
+    """Whether a place is in a function of the device."""
+    heads = (
+        bare[max(bare.rfind(sign, 0, block) for sign in (b";", b"}", b"{")) + 1 : block]
+        for block in _blocks_around(bare, at)
+    )
+    return any(_ON_DEVICE.search(head) for head in heads)
+
+
+def _function_start(bare: bytes, at: int) -> int:
+    """Where the function begins that a place is in: behind the block, declaration or directive before it."""
+    opened = _blocks_around(bare, at)
     body = next((brace for brace in opened if not _SPACE.search(bare, max(0, brace - 400), brace)), at)
     before = max(bare.rfind(sign, 0, body) for sign in (b";", b"}", b"{"))
     head = max(before, bare.rfind(b"\n#", 0, body))

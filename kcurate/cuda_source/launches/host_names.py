@@ -14,7 +14,7 @@ from kcurate.cuda_source.parse.items import Item
 from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
-_AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
+_AFTER = re.compile(rb"\s*(?:[(;<){},:&>]|[A-Za-z_])")
 _LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")
 _CONSTANT = re.compile(
     rb"(?:std|cuda::std)\s*::\s*(?:integral_constant\s*<[^<>,]*,|bool_constant\s*<)\s*([^<>]*)>"

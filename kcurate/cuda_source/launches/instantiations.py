@@ -283,9 +283,13 @@ class Instantiations:
 
     def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
         for name in dict.fromkeys(reversed(function.names)):
+            # A kernel may stand in a table.
+            tables = (
+                [item for item in self.parsed.items if item.kind == "variable"] if function.kernel else []
+            )
             texts = [
                 (item.start, b"", self.bare[item.start : item.end])
-                for item in self.functions
+                for item in (*self.functions, *tables)
                 if item.start != function.start
                 # A class's `used` leaves out what only its host methods use.
                 and (name in item.used or (item.host and name in self.bare[item.start : item.end]))

@@ -426,7 +426,9 @@ def _declarator_names(node: Node, text: bytes) -> list[bytes]:
     if node is None:
         return []
     if node.type in _NAME_NODES:
-        return [_text(node, text)]
+        name = _text(node, text)
+        suffix = name[name.rindex(b'"') + 1 :].strip() if b'"' in name else b""  # of `operator""_kb`
+        return [suffix, name] if suffix else [name]
     return list(IDENTIFIER.findall(_text(node, text).split(b"<")[0]))
 
 
