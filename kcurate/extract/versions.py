@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from kcurate.core.grouping import grouped
@@ -36,6 +37,10 @@ _PACKED = re.compile(r"(?:(?<![a-zA-Z\d])|(?<=[a-zA-Z]{3}))\d+(?:x\d+)+|(?<=\d)x
 # `l1`, `l2`, `fp16`, `sm90`. So does a larger one than versions have, unless it is a width: `tile128`.
 _CASE_WORD = re.compile(r"[a-jl-uw-z]|bf|fp|u?int|sm")
 MOST_VERSION = 31
+_WIDE_TEXT = """
+    block blocked blocks blocktiling coarsened stage tile tiled tiles tiling thread threads unroll unrolled
+    vec vectorised vectorize vectorized warp warps warptiling"""
+_WIDE = frozenset(_WIDE_TEXT.split())
 # Beside one of these a number says which part of a computation a kernel is.
 _PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
 # Words for how something is computed; any other says what is computed.
@@ -79,6 +84,8 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
         for kernel in later:
             if (kernel.name, kernel.span.path) == (first.name, first.span.path):
                 continue
+            if kernel.span.path == first.span.path and _differ_in_a_constant(first, kernel, codes):
+                continue
             fast = _file(kernel, codes)
             renamed = kernel.name != first.name
             name = "-".join(version.name if renamed else _stem(version) for version in (first, kernel))
@@ -94,6 +101,20 @@ def _distinct(kernels: Sequence[Kernel], codes: Mapping[str, bytes]) -> list[Ker
         tokens = normalised_tokens(codes[kernel.id])
         by_code.setdefault(tuple(b"" if token == name else token for token in tokens), kernel)
     return list(by_code.values())
+
+
+def _differ_in_a_constant(first: Kernel, other: Kernel, codes: Mapping[str, bytes]) -> bool:
+    """Whether the code of two kernels differs in the numbers of their names alone: `step0` and `step1`."""
+    mine, theirs = (normalised_tokens(codes[kernel.id]) for kernel in (first, other))
+    names = {(first.name.encode(), other.name.encode())}
+    differing = {pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]} - names
+    words = list(zip(_words(first.name), _words(other.name), strict=False))
+    numbers = {
+        (one.encode(), another.encode())
+        for (before, _), (one, another) in pairwise(words)
+        if one.isdigit() and before not in _HOW
+    }
+    return len(mine) == len(theirs) and bool(differing) and differing <= numbers
 
 
 def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
@@ -132,7 +153,7 @@ def _subject(name: str) -> tuple[str, ...]:
         word, before = words[at], words[at - 1] if at else ""
         if not word.isdigit():
             return word in _HOW | _PLAIN
-        case = _CASE_WORD.fullmatch(before) or (int(word) > MOST_VERSION and before not in _HOW)
+        case = _CASE_WORD.fullmatch(before) or (int(word) > MOST_VERSION and before not in _WIDE)
         return not (parts or case)
 
     return tuple(word for at, word in enumerate(words) if not says_how(at))

@@ -154,6 +154,9 @@ def test_numbers_behind_a_letter_say_which_case_a_kernel_is(tmp_path: Path) -> N
     types = kernel("round_fp16", "rintf(in[i])") + kernel("round_fp32", "in[i]")
     sizes = kernel("route128", "in[i] * 128") + kernel("route384", "in[i] * 384")
     files = {"norms.cu": norms + versions + polynomials + types + sizes}
+    steps = kernel("advance0", "in[i] + 0") + kernel("advance1", "in[i] + 1")
+    singles = kernel("single128", "in[i] * 128") + kernel("single384", "in[i] * 3 * 128")
+    files["steps.cu"] = steps + singles
     tiles = kernel("copy_tile64", "in[i]") + kernel("copy_tile128", "in[i] + 0.0f")
     assert set(pairs(tmp_path, {**files, "tiles.cu": tiles})) == {
         "norm_v1-norm_v2",
