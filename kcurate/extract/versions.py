@@ -84,7 +84,8 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
         for kernel in later:
             if (kernel.name, kernel.span.path) == (first.name, first.span.path):
                 continue
-            if kernel.span.path == first.span.path and _differ_in_a_constant(first, kernel, codes):
+            together = kernel.span.path == first.span.path or _series(first)
+            if together and _differ_in_a_constant(first, kernel, codes):
                 continue
             fast = _file(kernel, codes)
             renamed = kernel.name != first.name
