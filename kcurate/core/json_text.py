@@ -17,19 +17,22 @@ def shown(path: str) -> str:
 
 def pretty(data: Any) -> str:
     """Indented by two spaces; anything that fits in `WIDTH` stays on one line, except the outermost level."""
-    return _render(data, 0)
+    return _render(data, 0)[1]
 
 
-def _render(data: Any, depth: int) -> str:
-    nested = isinstance(data, dict | list) and data
-    if depth or not nested:
-        flat = _flat(data)
-        if not nested or len(flat) + 2 * depth <= WIDTH:
-            return flat
-    inner = "  " * (depth + 1)
+def _render(data: Any, depth: int) -> tuple[str, str]:
+    """The data on one line, and as it is shown at a depth."""
+    if not (isinstance(data, dict | list) and data):
+        return (flat := _flat(data)), flat
     if isinstance(data, dict):
-        rows = [f"{inner}{_flat(key)}: {_render(value, depth + 1)}" for key, value in data.items()]
+        opening, closing, keys = "{", "}", [f"{_flat(key)}: " for key in data]
+        parts = [_render(value, depth + 1) for value in data.values()]
     else:
-        rows = [inner + _render(value, depth + 1) for value in data]
-    opening, closing = ("{", "}") if isinstance(data, dict) else ("[", "]")
-    return f"{opening}\n" + ",\n".join(rows) + f"\n{'  ' * depth}{closing}"
+        opening, closing, keys = "[", "]", [""] * len(data)
+        parts = [_render(value, depth + 1) for value in data]
+    flat = opening + ", ".join(key + on_line for key, (on_line, _) in zip(keys, parts, strict=True)) + closing
+    if depth and len(flat) + 2 * depth <= WIDTH:
+        return flat, flat
+    inner = "  " * (depth + 1)
+    rows = ",\n".join(inner + key + text for key, (_, text) in zip(keys, parts, strict=True))
+    return flat, f"{opening}\n{rows}\n{'  ' * depth}{closing}"

@@ -43,7 +43,12 @@ class Place(NamedTuple):
         """The place of a path; None: it is in no packed workspace."""
         # Of strings: it is asked several times a file, and a `Path` costs more than the look at the disk.
         absolute = top = os.path.abspath(path)  # noqa: PTH100
-        while not (os.path.isdir(f"{top}/{FOLDER}") and os.path.isfile(f"{top}/{MARKER}")):  # noqa: PTH112, PTH113
+        # `os.access` first: it raises no exception for what is not there, as inside of `isdir`.
+        while not (
+            os.access(f"{top}/{FOLDER}", os.F_OK)
+            and os.path.isdir(f"{top}/{FOLDER}")  # noqa: PTH112
+            and os.path.isfile(f"{top}/{MARKER}")  # noqa: PTH113
+        ):
             below, top = top, os.path.dirname(top)  # noqa: PTH120
             if top == below:
                 return None

@@ -89,11 +89,10 @@ def _temporary(path: Path) -> tuple[int, str]:
     """
     if path.exists() and not path.is_file():
         raise InputError("not a regular file", where=str(path), hint="choose another file")
-    try:
-        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    except FileNotFoundError:
-        os.makedirs(path.parent, exist_ok=True)  # noqa: PTH103 - of three levels, half the calls of `Path.mkdir`
-        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    folder = path.parent
+    if not os.path.isdir(folder):  # noqa: PTH112 - asked for every file that is written
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - of three levels, half the calls of `Path.mkdir`
+    return tempfile.mkstemp(dir=folder, prefix=f".{path.name}.", suffix=".tmp")
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:

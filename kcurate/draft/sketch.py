@@ -51,6 +51,7 @@ class Draft:
     `limits` are all sizes with their values on the host (None: unknown). `loose` are sizes without a host
     value that no buffer or grid depends on. `needs` are buffers whose indices end before or after their
     allocation: name and elements needed. `held` is what outputs are known to have held before the launch.
+    `one_of_several`: the kernel has several configurations, of which one was recorded.
     """
 
     kernel: str
@@ -61,6 +62,7 @@ class Draft:
     loose: tuple[str, ...] = ()
     limits: tuple[tuple[str, int | None], ...] = ()
     held: tuple[tuple[str, Init], ...] = ()
+    one_of_several: bool = False
 
     @property
     def reasons(self) -> tuple[Reason, ...]:

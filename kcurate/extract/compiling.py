@@ -128,7 +128,8 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
 
     The code is the task's, or what is left of it without what does not compile and is not needed.
     """
-    known, result = _known(task), compiled(task)
+    known = _known(task)
+    result = known if known is not None else _newly_compiled(task)
     if known is None and result is not None and not result.ok and task.compiler is not None:
         with contextlib.suppress(BackendError):  # NVRTC itself failed on a shorter file
             task, result = _trimmed(task, result)
@@ -170,10 +171,14 @@ def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, Comp
 
 def compiled(task: KernelTask) -> CompiledKernel | None:
     """What compiling it gives, now or in an earlier run; None: no compiler."""
-    earlier = _known(task)
-    if earlier is None and task.compiler is not None and task.kernel.language == "cuda":
-        return compile_kernel(task.code, task.kernel)
-    return earlier
+    known = _known(task)
+    return known if known is not None else _newly_compiled(task)
+
+
+def _newly_compiled(task: KernelTask) -> CompiledKernel | None:
+    if task.compiler is None or task.kernel.language != "cuda":
+        return None
+    return compile_kernel(task.code, task.kernel)
 
 
 def finish_kernels(tasks: Sequence[KernelTask]) -> list[tuple[Kernel, bytes]]:
@@ -221,6 +226,8 @@ def _read(path: Path) -> Kernel | None:
 
 def _known(task: KernelTask) -> CompiledKernel | None:
     """The result of an earlier run on exactly the same code."""
+    if not store.is_folder(task.folder):
+        return None
     earlier = _read(task.folder / "kernel.json")
     if earlier is None or earlier.compiled is None or not _same_code(task):
         return None

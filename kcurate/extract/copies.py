@@ -7,6 +7,7 @@ for each row that holds a kernel, whatever its size. Not covered: the hashes (`k
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import numpy as np
 
 from kcurate.core import store
 from kcurate.cuda_source.compare.minhash import PERMUTATIONS
-from kcurate.extract.row_groups import BANDS, NEAR, Array, chunk_path
+from kcurate.extract.row_groups import BANDS, NEAR, Array, chunk_path, column
 
 COMPARED_TOGETHER = 4096
 _ROW_BYTES = 4 * PERMUTATIONS
@@ -165,21 +166,21 @@ def _write(path: Path, rows: _Rows, kept_of: Array, near: Array, groups: int) ->
     licences: dict[int, set[str]] = defaultdict(set)
     for index in dropped.tolist():
         licences[int(kept_of[index])].add(rows.licences[rows.licence[index]])
-    lines: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    lines: dict[int, list[bytes]] = defaultdict(list)
+
+    def add(index: int, **said: Any) -> None:
+        line = {"ordinal": int(rows.ordinal[index]), **said}
+        lines[int(rows.group[index])].append(json.dumps(line).encode())
+
     for index in dropped.tolist():
-        copy = {"ordinal": rows.ordinal[index], "of": rows.ordinal[kept_of[index]], "near": bool(near[index])}
-        lines[int(rows.group[index])].append(copy)
+        add(index, of=int(rows.ordinal[kept_of[index]]), near=bool(near[index]))
     for index, texts in licences.items():
-        stated = [text or None for text in sorted(texts)]
-        lines[int(rows.group[index])].append({"ordinal": rows.ordinal[index], "licences": stated})
-    texts_type = pa.list_(pa.large_string())
-    schema = pa.schema(
-        [("ordinal", pa.int64()), ("of", pa.int64()), ("near", pa.bool_()), ("licences", texts_type)]
-    )
+        add(index, licences=[text or None for text in sorted(texts)])
+    schema = pa.schema([("line", pa.large_binary())])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         for group in range(groups):
-            writer.write_batch(pa.RecordBatch.from_pylist(lines[group], schema))
+            writer.write_batch(pa.record_batch([column(lines[group], schema.field(0).type)], schema))
     store.write_bytes(path, sink.getvalue().to_pybytes(), durable=False)
 
 
@@ -188,8 +189,8 @@ def read_copies(folder: Path, group: int) -> Copies:
     import pyarrow as pa
 
     with pa.memory_map(str(folder / "copies.arrow")) as file:
-        lines = pa.ipc.open_file(file).get_batch(group).to_pylist()
+        lines = [json.loads(each) for each in pa.ipc.open_file(file).get_batch(group).column(0).to_pylist()]
     return Copies(
-        {line["ordinal"]: (line["of"], line["near"]) for line in lines if line["of"] is not None},
-        {line["ordinal"]: tuple(line["licences"]) for line in lines if line["licences"] is not None},
+        {line["ordinal"]: (line["of"], line["near"]) for line in lines if "of" in line},
+        {line["ordinal"]: tuple(line["licences"]) for line in lines if "licences" in line},
     )

@@ -305,10 +305,13 @@ class _Repository:
         Raises:
             InputError: it cannot be written (a full disk), which is not the rows' fault.
         """
+        made: set[Path] = set()
         for path, row in placed.items():
             file = self.root / path
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
+                if (folder := file.parent) not in made:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    made.add(folder)
                 file.write_bytes(row.content)
             except OSError as error:
                 raise store.cannot_write(file, error) from error

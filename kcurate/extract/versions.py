@@ -13,9 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from kcurate.core.grouping import grouped
+from kcurate.cuda_source import normalised_tokens
 from kcurate.extract.pairs import Match, SourceFile, compare
 from kcurate.records import Kernel
 from kcurate.suites import Place
@@ -25,10 +27,20 @@ LEAST_PARAMS, LEAST_NUMBERED = 3, 2
 # More kernels with equal parameters are a collection rather than versions: only so many are paired.
 MOST_VERSIONS = 16
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NUMBER = re.compile(r"\A\d+|\d+\Z|(?<=_v)\d+(?=_)")
+# The number of a file; a longer one is a size or an architecture (`sm100`).
+_NUMBER = re.compile(r"\A\d{1,2}(?!\d)|(?<!\d)\d{1,2}\Z|(?<=_v)\d{1,2}(?=_)")
 # Files such as `q21` are cases, not versions.
 _CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
-_PACKED = re.compile(r"(?<=\d)x\d+")
+# Widths: of tiles (`64x64`), and behind a type (`f32x4`).
+_PACKED = re.compile(r"(?:(?<![a-zA-Z\d])|(?<=[a-zA-Z]{3}))\d+(?:x\d+)+|(?<=\d)x\d+")
+# A number behind a letter, except that of a version, or behind such a word says which case a kernel is:
+# `l1`, `l2`, `fp16`, `sm90`. So does a larger one than versions have, unless it is a width: `tile128`.
+_CASE_WORD = re.compile(r"[a-jl-uw-z]|bf|fp|u?int|sm")
+MOST_VERSION = 31
+_WIDE_TEXT = """
+    block blocked blocks blocktiling coarsened stage tile tiled tiles tiling thread threads unroll unrolled
+    vec vectorised vectorize vectorized warp warps warptiling"""
+_WIDE = frozenset(_WIDE_TEXT.split())
 # Beside one of these a number says which part of a computation a kernel is.
 _PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
 # Words for how something is computed; any other says what is computed.
@@ -52,7 +64,7 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     """The first version with each later one; `codes` has each kernel's own file by its id.
 
     Kernels in Triton are left out. First are names that say so (`naive`), then the numbers of files, and of
-    names that differ in nothing else, then the order of the text.
+    names that differ in nothing else, then the order of the text. Of equal code only one kernel counts.
     """
     groups = grouped(
         ((kernel.benchmark, _place(kernel), words[0], signature(kernel)), kernel)
@@ -64,18 +76,46 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     for group in (some for every in groups.values() for some in _versions(every)):
         names = {tuple(word for word in _words(kernel.name) if not word.isdigit()) for kernel in group}
         numbered = len(names) == 1
-        if len(group[0].params) < LEAST_PARAMS and not numbered:
+        if len(group) < 2 or (len(group[0].params) < LEAST_PARAMS and not numbered):
             continue
-        first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
+        ordered = sorted(group, key=partial(_order, numbered=numbered))
+        first, *later = _distinct(ordered, codes)[:MOST_VERSIONS]
         slow = _file(first, codes)
         for kernel in later:
             if (kernel.name, kernel.span.path) == (first.name, first.span.path):
+                continue
+            together = kernel.span.path == first.span.path or _series(first)
+            if together and _differ_in_a_constant(first, kernel, codes):
                 continue
             fast = _file(kernel, codes)
             renamed = kernel.name != first.name
             name = "-".join(version.name if renamed else _stem(version) for version in (first, kernel))
             matches.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
     return matches
+
+
+def _distinct(kernels: Sequence[Kernel], codes: Mapping[str, bytes]) -> list[Kernel]:
+    """The kernels without those whose code is that of an earlier one, but for its name."""
+    by_code: dict[tuple[bytes, ...], Kernel] = {}
+    for kernel in kernels:
+        name = kernel.name.encode()
+        tokens = normalised_tokens(codes[kernel.id])
+        by_code.setdefault(tuple(b"" if token == name else token for token in tokens), kernel)
+    return list(by_code.values())
+
+
+def _differ_in_a_constant(first: Kernel, other: Kernel, codes: Mapping[str, bytes]) -> bool:
+    """Whether the code of two kernels differs in the numbers of their names alone: `step0` and `step1`."""
+    mine, theirs = (normalised_tokens(codes[kernel.id]) for kernel in (first, other))
+    names = {(first.name.encode(), other.name.encode())}
+    differing = {pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]} - names
+    words = list(zip(_words(first.name), _words(other.name), strict=False))
+    numbers = {
+        (one.encode(), another.encode())
+        for (before, _), (one, another) in pairwise(words)
+        if one.isdigit() and before not in _HOW
+    }
+    return len(mine) == len(theirs) and bool(differing) and differing <= numbers
 
 
 def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
@@ -92,16 +132,32 @@ def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
 
 def _alike(first: Kernel, other: Kernel) -> bool:
     """Whether two names differ in how something is computed alone, or in the numbers of their files."""
+    if first.span.path != other.span.path and _series(first) != _series(other):
+        return False
     subject, another = _subject(first.name), _subject(other.name)
     plain = bool(_PLAIN & {*_words(first.name)}) and set(subject) <= {*another}
     return plain or subject == another or _number(first) != _number(other)
+
+
+def _series(kernel: Kernel) -> tuple[str, ...]:
+    """What the files of a series that ends in numbers have in common; nothing where numbers stand before."""
+    stem, number = _stem(kernel), _number(kernel)
+    return _subject(stem.removesuffix(number)) if number and stem.endswith(number) else ()
 
 
 def _subject(name: str) -> tuple[str, ...]:
     """The words of a name that say what is computed."""
     words = _words(_PACKED.sub("", name))
     parts = bool(_PARTS & {*words})
-    return tuple(word for word in words if word not in _HOW | _PLAIN and (parts or not word.isdigit()))
+
+    def says_how(at: int) -> bool:
+        word, before = words[at], words[at - 1] if at else ""
+        if not word.isdigit():
+            return word in _HOW | _PLAIN
+        case = _CASE_WORD.fullmatch(before) or (int(word) > MOST_VERSION and before not in _WIDE)
+        return not (parts or case)
+
+    return tuple(word for at, word in enumerate(words) if not says_how(at))
 
 
 def _number(kernel: Kernel) -> str | None:

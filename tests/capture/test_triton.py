@@ -156,6 +156,36 @@ def test_an_autotuned_program_is_recorded_without_a_gpu(tmp_path: Path) -> None:
     assert dict(launch.constexprs) == {"PART": 16}
 
 
+HALVES = """
+import torch, triton, triton.language as tl
+
+@triton.autotune(configs=[triton.Config({"FIRST": first}) for first in FIRSTS], key=["n"])
+@triton.jit
+def doubled(p, out, n, FIRST: tl.constexpr):
+    at = FIRST + tl.arange(0, 256)
+    tl.store(out + at, 2 * tl.load(p + at, mask=at < n), mask=at < n)
+
+for n in (512, 300):
+    doubled[(1,)](torch.randn(n), torch.full((n,), 3e37), n)
+"""
+
+
+@pytest.mark.parametrize(("firsts", "outcome"), [("(0, 256)", "refused"), ("(0,)", "admitted")])
+def test_what_one_of_several_configurations_leaves_out_is_not_filled(
+    tmp_path: Path, firsts: str, outcome: str
+) -> None:
+    program = tmp_path / "tree" / "halves.py"
+    program.parent.mkdir()
+    program.write_text(HALVES.replace("FIRSTS", firsts))
+    work = tmp_path / "work"
+    extract(ExtractConfig((program.parent,), work, compile=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "GPU", tmp_path / "none")
+        stage.run(CaptureConfig((sys.executable, str(program)), work, recorder="triton"))
+    summary = draft(DraftConfig(work, jobs=1))
+    assert summary.counts["kernels"].get(outcome) == 1, summary
+
+
 def test_a_program_without_launches_is_one_line(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "pass")
     with pytest.raises(InputError, match="no kernel was launched"):

@@ -50,6 +50,61 @@ def test_a_lambda_is_a_struct_of_what_it_captures(host: str, members: str) -> No
     assert text.source.startswith(source.partition("int main")[0].encode())
 
 
+@pytest.mark.parametrize(
+    ("host", "call", "instance"),
+    [
+        (
+            "template <class T> void scale(T *y, T a, int n) { each<<<1, 64>>>(n, LAMBDA); }",
+            "scale(y, a, n)",
+            "float",
+        ),
+        (
+            "template <class T> void scale(T *y, T a, int n) { auto f = LAMBDA; each_of<32>(n, f); }",
+            "scale<double>(0, 1, n)",
+            "double",
+        ),
+        (
+            "template <typename T, int N = 3> void scale(T *y, T a, int n) { each<<<1, 64>>>(n, LAMBDA); }",
+            "scale<float, 4>(y, a, n)",
+            "float,4",
+        ),
+        (
+            "template <class T> struct Run { static void go(T *y, T a, int n) { each_of(n, LAMBDA); } };",
+            "Run<float>::go(y, a, n)",
+            "float",
+        ),
+    ],
+)
+def test_a_lambda_in_a_host_template_is_a_template(host: str, call: str, instance: str) -> None:
+    host = host.replace("LAMBDA", "[=] __device__(int i) { y[i] = a * T(2); }")
+    kernel = only(unit({"main.cu": EACH + THROUGH + host + "\n" + MAIN.format(call + ";")}))
+    assert kernel.instantiations == (f"each<Lambda1<{instance}>>",)
+    assert compiles(kernel)
+
+
+def test_a_lambda_in_a_template_that_names_none_of_its_parameters_is_none() -> None:
+    made = "[=] __device__(int i) { y[i] = 1; }"
+    host = f"template <class T> void fill(float *y, int n) {{ each<<<1, 64>>>(n, {made}); }}"
+    kernel = only(unit({"main.cu": EACH + host + MAIN.format("fill<int>(y, n); fill<char>(y, n);")}))
+    assert kernel.instantiations == ("each<Lambda1>",)
+    assert compiles(kernel)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "auto f = [=] __device__(int i) { return v[i] + 1; }; v[0] = f(1);",
+        "auto f = [&] __host__ __device__(int i) { v[i] = 1; }; for (int i = 0; i < 4; ++i) { f(i); }",
+        "if (v[0]) { v[1] = [](int i) { return i; }(2) + [] __device__(int i) -> int { return i; }(3); }",
+    ],
+)
+def test_a_lambda_in_device_code_stays_one_without_its_annotation(body: str) -> None:
+    text = f"__global__ void k(int *v) {{ {body} }}\n"
+    kernel = only(unit({"main.cu": text}))
+    assert compiles(kernel)
+    assert len(named(text).source) == len(text)
+
+
 def test_equal_lambdas_are_one_and_others_are_not() -> None:
     lambdas = ("[=] __device__(int i) { y[i] = a; }",) * 2 + ("[=] __device__(int i) { y[i] = -a; }",)
     kernel = only(

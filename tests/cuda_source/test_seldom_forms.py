@@ -197,3 +197,28 @@ def test_a_macro_call_that_is_a_device_function_gets_no_annotation_before_it(
         f"__global__ void k(int *v) {{ v[0] = both{'<3>' * bool(template)}(v[1], v[2]); }}\n"
     )
     assert compiles(only(unit({"main.cu": source})))
+
+
+@pytest.mark.parametrize(
+    ("literal", "use"),
+    [
+        ('constexpr int operator""_kb(unsigned long long v) { return v * 1024; }', "4_kb"),
+        ('__device__ float operator "" _x2(long double v) { return 2 * v; }', "1.5_x2"),
+        (
+            'inline namespace n { __device__ int operator""_i(char c) { return c; } }',
+            "'a'_i",
+        ),
+    ],
+)
+def test_a_literal_of_the_users_own_comes_along(literal: str, use: str) -> None:
+    kernel = only(unit({"main.cu": f"{literal}\n__global__ void k(float *v) {{ v[0] = {use}; }}\n"}))
+    assert compiles(kernel)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["F table[] = {k<1>, k<2>};", "static const F table[2] = {&k<1>, &k<2>};", "F one = k<1>, two = k<2>;"],
+)
+def test_a_kernel_in_a_table_has_the_arguments_that_stand_there(table: str) -> None:
+    text = "template <int N> __global__ void k(int *v) { v[N] = N; }\nusing F = void (*)(int *);\n" + table
+    assert only(unit({"main.cu": text + "\n"})).instantiations == ("k<1>", "k<2>")

@@ -102,6 +102,14 @@ def test_a_macro_that_annotates_hides_no_kernel(macros: str, head: str) -> None:
             "x::y::k",
         ),
         ('#define OPEN extern "C" {\n#define CLOSE }\nOPEN\n', "CLOSE\n", "k"),
+        ("#define VERSION inline namespace v1\nnamespace lib { VERSION\n{\n", "} }\n", "lib::k"),
+        (
+            "#define OPEN namespace lib {\n#define CLOSE }\nnamespace a { OPEN namespace b {\n",
+            "} CLOSE }\n",
+            "a::lib::b::k",
+        ),
+        ('#define PLAIN extern "C"\nPLAIN void other();\nPLAIN {\n', "}\n", "k"),
+        ("#define LIB namespace lib\nLIB { LIB { int x; }\n", "}\n", "lib::k"),
         ("namespace a { namespace inside {}\n}\nnamespace lib {\n", "}\n", "lib::k"),
     ],
 )

@@ -38,12 +38,17 @@ def test_a_folder_of_nothing_but_folders_holds_repositories(
     assert repositories(paths)(path) == repository
 
 
-def test_an_include_is_never_taken_from_another_repository(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("include", "header"),
+    [('"shape.h"', "deep/shape.h"), ("<shape.h>", "include/shape.h"), ('"../lib/shape.h"', "lib/shape.h")],
+)
+def test_an_include_is_never_taken_from_another_repository(tmp_path: Path, include: str, header: str) -> None:
+    kernel = KERNEL.replace('"shape.h"', include)
     tree = write(
         tmp_path / "corpus",
         {
-            "ann/src/a.cu": KERNEL, "ann/deep/shape.h": "#define EDGE 8\n",
-            "ben/src/b.cu": KERNEL.replace("k(", "other("),
+            "ann/src/a.cu": kernel, f"ann/{header}": "#define EDGE 8\n",
+            "ben/src/b.cu": kernel.replace("k(", "other("),
         },
     )  # fmt: skip
     summary = extract(tmp_path / "work", tree, compile=True)
@@ -52,7 +57,7 @@ def test_an_include_is_never_taken_from_another_repository(tmp_path: Path) -> No
     }
     assert compiled == {"k": True, "other": False}
     (lost,) = (item.why for item in summary.results if item.outcome == "compile_error")
-    assert "include not found: shape.h" in lost
+    assert f"include not found: {include[1:-1]}" in lost
 
 
 @pytest.mark.parametrize(

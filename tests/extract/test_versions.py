@@ -135,3 +135,41 @@ def test_names_that_say_what_is_computed_are_no_versions(tmp_path: Path) -> None
         "how.cu": kernel("blur_rows") + kernel("blurRowsSharedMem", "in[i] + in[i]"),
     }
     assert set(pairs(tmp_path, files)) == {"blur_rows-blurRowsSharedMem"}
+
+
+def test_copies_of_a_version_are_no_versions(tmp_path: Path) -> None:
+    files = {
+        "1_scale.cu": kernel("scale_v1"),
+        "2_scale.cu": "// the same again\n" + kernel("scale_v1"),
+        "3_scale.cu": kernel("scale_again"),
+        "4_scale.cu": kernel("scale_v4", "in[i] + in[i]"),
+    }
+    assert set(pairs(tmp_path, files)) == {"scale_v1-scale_v4"}
+
+
+def test_numbers_behind_a_letter_say_which_case_a_kernel_is(tmp_path: Path) -> None:
+    norms = kernel("l1_norm", "fabsf(in[i])") + kernel("l2_norm", "in[i] * in[i]")
+    versions = kernel("norm_v1", "in[i] * in[i]") + kernel("norm_v2", "powf(in[i], 2.0f)")
+    polynomials = kernel("legendreP1", "in[i]") + kernel("legendreP2", "1.5f * in[i] * in[i] - 0.5f")
+    types = kernel("round_fp16", "rintf(in[i])") + kernel("round_fp32", "in[i]")
+    sizes = kernel("route128", "in[i] * 128") + kernel("route384", "in[i] * 384")
+    files = {"norms.cu": norms + versions + polynomials + types + sizes}
+    steps = kernel("advance0", "in[i] + 0") + kernel("advance1", "in[i] + 1")
+    singles = kernel("single128", "in[i] * 128") + kernel("single384", "in[i] * 3 * 128")
+    files["steps.cu"] = steps + singles
+    tiles = kernel("copy_tile64", "in[i]") + kernel("copy_tile128", "in[i] + 0.0f")
+    assert set(pairs(tmp_path, {**files, "tiles.cu": tiles})) == {
+        "norm_v1-norm_v2",
+        "copy_tile64-copy_tile128",
+    }
+
+
+def test_numbers_at_the_end_of_files_are_versions_of_what_stands_before_them(tmp_path: Path) -> None:
+    files = {
+        "decode_t1_split1.cu": kernel("decode", "in[i]"),
+        "decode_t1_split2.cu": kernel("decode", "in[i] + 0.0f"),
+        "decode_t5_bound_split4.cu": kernel("decode", "in[i] * 5"),
+        "decode_sm100.cu": kernel("decode", "in[i] * 100"),
+        "decode_sm120.cu": kernel("decode", "in[i] * 120"),
+    }
+    assert set(pairs(tmp_path, files)) == {"decode_t1_split1-decode_t1_split2"}

@@ -1,8 +1,9 @@
 """Device lambdas as functors with a name, so that they can be arguments of a kernel template.
 
 `[=] __device__(int i) { y[i] = a * x[i]; }` becomes `Lambda1{y, a, x}` in its place, and the unit ends with a
-struct of that name, whose members are what the lambda captures. Not covered: captures whose type the text
-does not tell, `this`, lambdas in templates.
+struct of that name, whose members are what the lambda captures; in a host template it is a template of the
+same parameters, `Lambda1<T>{y, a, x}`. Not covered: captures whose type the text does not tell, `this`,
+lambdas in templates inside of templates.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import count
+from typing import NamedTuple
 
-from kcurate.cuda_source.launches.template_heads import type_of
+from kcurate.cuda_source.launches.template_heads import head_end, template_params, type_of
 from kcurate.cuda_source.preprocess.splicing import Text
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing, split_arguments
@@ -22,6 +24,8 @@ _BETWEEN = re.compile(rb"\s*(mutable\b)?\s*(?:noexcept\b)?\s*(->[^{};()]+)?(?=\{
 _SPACE = re.compile(rb"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"\n]*\"\s*)\Z")
 # Not behind a member access or a scope.
 _USED = re.compile(rb"(?<![\w.:])(?<!->)[A-Za-z_]\w*")
+_ON_DEVICE = re.compile(rb"\b__(?:global|device)__\b")
+_TEMPLATE = re.compile(rb"template(?<!\wtemplate)\s*<")
 _BRACE = re.compile(rb"[{}]")
 
 
@@ -30,36 +34,54 @@ def with_named_lambdas(text: Text) -> Text:
     if b"__device__" not in text.source or not _BEGUN.search(text.source):
         return text
     source, bare = text.source, blank_literals(text.source)
-    structs: dict[bytes, bytes] = {}
+    structs: dict[tuple[bytes, bytes], bytes] = {}
     out: list[bytes] = []
     at = 0
     for match in _BEGUN.finditer(bare):
-        functor = _functor(source, bare, match) if match.start() >= at else None
+        if match.start() < at:
+            continue
+        if _in_device_code(
+            bare, match.start()
+        ):  # there every lambda runs on the device, and NVRTC wants no word
+            listed = source[match.start() : match.end(1) + 1]
+            out += [source[at : match.start()], listed, b" " * (match.end() - match.start() - len(listed))]
+            at = match.end()
+            continue
+        functor = _functor(source, bare, match)
         if functor is None:
             continue
-        end, captured, struct = functor
-        name = structs.get(struct, b"Lambda%d" % (len(structs) + 1))
-        made = name + b"{" + b", ".join(captured) + b"}"
+        name = structs.get(functor.struct, b"Lambda%d" % (len(structs) + 1))
+        end, made = functor.end, name + functor.made
         breaks = source.count(b"\n", match.start(), end)
         room = end - match.start() - len(made) - breaks
         if room >= 0 and name not in bare:
-            structs[struct] = name
+            structs[functor.struct] = name
             out += [source[at : match.start()], made, b" " * room, b"\n" * breaks]
             at = end
-    named = (b"struct %b {%b};\n" % (name, struct) for struct, name in structs.items())
+    named = (b"%bstruct %b {%b};\n" % (head, name, body) for (head, body), name in structs.items())
     return replace(text, source=b"".join([*out, source[at:], *named]))
 
 
-def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> tuple[int, list[bytes], bytes] | None:
-    """A lambda's end, what it captures, and the body of a struct that does the same.
-
-    None: its captures are not known, or it is in a template.
+class _Functor(NamedTuple):
+    """A lambda's end, what stands behind the name of the struct that does the same, and that struct: the
+    template head before it, and its body.
     """
-    function = bare[_function_start(bare, match.start()) : match.start()]
+
+    end: int
+    made: bytes
+    struct: tuple[bytes, bytes]
+
+
+def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> _Functor | None:
+    """A lambda as a functor; None: its captures are not known, or it is in a template inside of another."""
+    function = bare[_function_start(bare, match.start()) : match.start()].lstrip()
+    own_head = function[: head_end(function)]
+    template = template_params(own_head)
     params_end = closing(bare, match.end())
     between = _BETWEEN.match(bare, params_end) if params_end else None
     end = closing(bare, between.end()) if between else None
-    if between is None or end is None or function.lstrip().startswith(b"template"):
+    inner = function[len(own_head) :]
+    if between is None or end is None or not all(param.name for param in template) or _TEMPLATE.search(inner):
         return None
     listed = split_arguments(match[1])
     names = [name for name in listed if name not in (b"=", b"&")]
@@ -83,17 +105,37 @@ def _functor(source: bytes, bare: bytes, match: re.Match[bytes]) -> tuple[int, l
     head = b"template <%b> " % b", ".join(b"class A%d" % at for at in range(autos)) if autos else b""
     const, returned = b"" if between[1] else b" const", b" " + (between[2] or b"").strip()
     signature = head + b"__device__ auto operator()" + params + const + returned.rstrip()
-    return end, names, b"%b %b %b " % (members, signature, source[between.end() : end])
+    body = b"%b %b %b " % (members, signature, source[between.end() : end])
+    captured = b"{" + b", ".join(names) + b"}"
+    if not {param.name for param in template} & {*IDENTIFIER.findall(body)}:
+        return _Functor(end, captured, (b"", body))
+    bound = b"<" + b", ".join(param.name + b"..." * param.pack for param in template) + b">"
+    return _Functor(end, bound + captured, (own_head + b" ", body))
 
 
-def _function_start(bare: bytes, at: int) -> int:
-    """Where the function begins that a place is in: behind the block, declaration or directive before it."""
+def _blocks_around(bare: bytes, at: int) -> list[int]:
+    """The braces that are open at a place."""
     opened: list[int] = []
     for brace in _BRACE.finditer(bare, 0, at):
         if brace[0] == b"{":
             opened.append(brace.start())
         else:
             del opened[-1:]
+    return opened
+
+
+def _in_device_code(bare: bytes, at: int) -> bool:
+    """Whether a place is in a function of the device."""
+    heads = (
+        bare[max(bare.rfind(sign, 0, block) for sign in (b";", b"}", b"{")) + 1 : block]
+        for block in _blocks_around(bare, at)
+    )
+    return any(_ON_DEVICE.search(head) for head in heads)
+
+
+def _function_start(bare: bytes, at: int) -> int:
+    """Where the function begins that a place is in: behind the block, declaration or directive before it."""
+    opened = _blocks_around(bare, at)
     body = next((brace for brace in opened if not _SPACE.search(bare, max(0, brace - 400), brace)), at)
     before = max(bare.rfind(sign, 0, body) for sign in (b";", b"}", b"{"))
     head = max(before, bare.rfind(b"\n#", 0, body))

@@ -14,7 +14,7 @@ from kcurate.cuda_source.parse.items import Item
 from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
-_AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
+_AFTER = re.compile(rb"\s*(?:[(;<){},:&>]|[A-Za-z_])")
 _LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")
 _CONSTANT = re.compile(
     rb"(?:std|cuda::std)\s*::\s*(?:integral_constant\s*<[^<>,]*,|bool_constant\s*<)\s*([^<>]*)>"
@@ -23,13 +23,15 @@ WORDS = frozenset(
     b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
     b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
 )
-# What gives a name a value, and what makes it a type.
-_CONSTANT_OF = (
-    rb"\b(?:const|constexpr)\b[\w:<>\s]{0,120}?\b%b\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]"
+# What gives a name a value, behind `const` or `constexpr`, and what makes it a type. They begin with what is
+# quickly found, as `\b` is not.
+_CONST = re.compile(rb"const(?<!\wconst)(?:expr)?\b")
+_INITIALISED = re.compile(rb"[\w:<>\s]{0,120}?\b(\w+)\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]")
+_ALIASES = (
+    re.compile(rb"using(?<!\wusing)\s+(?P<name>\w+)\s*=\s*(?P<type>[^;]+);"),
+    re.compile(rb"typedef(?<!\wtypedef)\s+(?P<type>[^;{}]+?)\s*\b(?P<name>\w+)\s*;"),
 )
-_ALIAS_OF = rb"\busing\s+%b\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b%b\s*;"
-# Whole words, without trying again with a part of each.
-_VALUED = re.compile(rb"(\w(?<!\w\w)\w*+)\s*+[=({;]")
+_ONE_WORD = re.compile(rb"[\w.:]+")
 MAX_DEPTH = 6
 
 
@@ -39,9 +41,18 @@ def substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
 
 
 @lru_cache(maxsize=4)  # the text of a place is asked for all arguments of a call in turn
-def _defined(text: bytes) -> frozenset[bytes]:
-    """The names that a text may give a value: those before `=`, a bracket or the end of a statement."""
-    return frozenset(_VALUED.findall(text))
+def _values(text: bytes) -> Mapping[bytes, bytes]:
+    """What a text's constants and aliases stand for; a name that is both is an alias."""
+    starts = (match.end() for match in _CONST.finditer(text))
+    constants = (match for at in starts if (match := _INITIALISED.match(text, at)))
+    values = {match[1]: b" ".join((match[2] or match[3] or b"").split()) for match in constants}
+    values = {name: v if _ONE_WORD.fullmatch(v) else b"(" + v + b")" for name, v in values.items()}
+    aliases = sorted(
+        (match.start(), match["name"], match["type"])
+        for pattern in _ALIASES
+        for match in pattern.finditer(text)
+    )
+    return values | {name: b" ".join(type_.split()) for _, name, type_ in aliases}
 
 
 def with_locals(argument: bytes, text: bytes) -> bytes:
@@ -49,21 +60,12 @@ def with_locals(argument: bytes, text: bytes) -> bytes:
     for _ in range(MAX_DEPTH):
         before = argument
         for name in dict.fromkeys(IDENTIFIER.findall(argument)):
-            if name in WORDS or (name not in _defined(text) and name != b"scalar_t") or name not in text:
+            if name in WORDS or name not in text:
                 continue
-            word = re.escape(name)
-            values = re.findall(_CONSTANT_OF % word, text)
-            types = re.findall(_ALIAS_OF % (word, word), text)
-            if types:
-                value = b" ".join((types[-1][0] or types[-1][1]).split())
-            elif values:
-                value = b" ".join((values[-1][0] or values[-1][1]).split())
-                value = value if re.fullmatch(rb"[\w.:]+", value) else b"(" + value + b")"
-            elif name == b"scalar_t" and b"_DISPATCH_" in text:  # PyTorch's macros bind it to each type
-                value = b"float"
-            else:
-                continue
-            if name not in IDENTIFIER.findall(value):
+            value = _values(text).get(name)
+            if value is None and name == b"scalar_t" and b"_DISPATCH_" in text:
+                value = b"float"  # PyTorch's macros bind it to each type
+            if value is not None and name not in IDENTIFIER.findall(value):
                 argument = substituted(argument, {name: value})
         if argument == before:
             break

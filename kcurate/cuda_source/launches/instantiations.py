@@ -283,11 +283,16 @@ class Instantiations:
 
     def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
         for name in dict.fromkeys(reversed(function.names)):
+            # A kernel may stand in a table.
+            tables = (
+                [item for item in self.parsed.items if item.kind == "variable"] if function.kernel else []
+            )
             texts = [
                 (item.start, b"", self.bare[item.start : item.end])
-                for item in self.functions
+                for item in (*self.functions, *tables)
                 if item.start != function.start
-                and name in item.used
+                # A class's `used` leaves out what only its host methods use.
+                and (name in item.used or (item.host and name in self.bare[item.start : item.end]))
                 and not (item.kind == "type" and b"<" not in item.used and name in item.names)
             ]
             texts += [(at, text, text) for at, text in self.calls if name in text]

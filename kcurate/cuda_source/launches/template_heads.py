@@ -61,16 +61,22 @@ class TemplateParam:
 
 def template_params(header: bytes) -> tuple[TemplateParam, ...]:
     """The parameters of a template head: `template <class T, int N = 4>` gives T and N."""
+    inside = header[header.find(b"<") + 1 : head_end(header) - 1]
+    return tuple(map(_param, split_arguments(inside, angles=True)))
+
+
+def head_end(header: bytes) -> int:
+    """Where the template head ends that a header begins with; 0: it begins with none."""
     start = header.find(b"<")
     if not header.lstrip().startswith(b"template") or start < 0:
-        return ()
+        return 0
     depth = brackets = 0
     for sign in _SIGNS.finditer(header, start):
         brackets += {b"(": 1, b")": -1}.get(sign[0], 0)
         depth += {b"<": 1, b">": -1}.get(sign[0], 0) if not brackets else 0
         if depth == 0:
-            return tuple(map(_param, split_arguments(header[start + 1 : sign.start()], angles=True)))
-    return ()
+            return sign.end()
+    return 0
 
 
 def _param(piece: bytes) -> TemplateParam:

@@ -146,7 +146,7 @@ def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
     bare = blank_literals(text)
-    opened = list(blocks_opened(text, bare)) if MARK.search(bare) else []
+    opened = blocks_opened(text, bare) if MARK.search(bare) else []
     beside = blanked(bare, ((each.start, each.end) for each in opened))
     statements = list(macro_statements(text, beside)) if MARK.search(bare) else []
     annotations = annotating(bare) if MARK.search(bare) else {}
@@ -177,13 +177,16 @@ def tree_of(source: bytes) -> Tree:
 
 def _within(items: Iterable[Item], opened: Sequence[Opened]) -> Iterator[Item]:
     """The items inside the blocks that macros open, around those that the tree has."""
-    heads, pending = list[bytes](), [*opened][::-1]
+    heads, pending = list[tuple[int, bytes]](), [*opened][::-1]
     for item in items:
         while pending and pending[-1].start < item.start:
             step = pending.pop()
             del heads[max(0, len(heads) - step.closes) :]
-            heads += step.heads
-        yield replace(item, wrapper=(*heads, *item.wrapper)) if heads else item
+            heads += ((step.inside, head) for head in step.heads)
+        wrapper = list(item.wrapper)
+        for before, (inside, head) in enumerate(heads):
+            wrapper.insert(min(inside, len(item.wrapper)) + before, head)
+        yield replace(item, wrapper=tuple(wrapper)) if heads else item
 
 
 def _of_macro_call(
@@ -423,7 +426,9 @@ def _declarator_names(node: Node, text: bytes) -> list[bytes]:
     if node is None:
         return []
     if node.type in _NAME_NODES:
-        return [_text(node, text)]
+        name = _text(node, text)
+        suffix = name[name.rindex(b'"') + 1 :].strip() if b'"' in name else b""  # of `operator""_kb`
+        return [suffix, name] if suffix else [name]
     return list(IDENTIFIER.findall(_text(node, text).split(b"<")[0]))
 
 

@@ -28,6 +28,7 @@ _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(b"int float double char short long unsigned bool void const signed".split())
 
 
+@lru_cache(maxsize=64)  # a kernel's are asked for once a launch
 def params_of(header: bytes) -> tuple[Param, ...]:
     """The parameters in a function header (everything before the body) with comments and literals blanked."""
     header = without_attributes(header)
@@ -39,6 +40,7 @@ def params_of(header: bytes) -> tuple[Param, ...]:
     return tuple(_param(piece) for piece in pieces if piece and piece != b"void")
 
 
+@lru_cache(maxsize=1024)  # kernels of a file share many
 def _param(text: bytes) -> Param:
     text = text.split(b"=")[0].strip()
     restrict = _RESTRICT.search(text) is not None
@@ -96,6 +98,8 @@ def _meant(param: Param, pointers: Mapping[bytes, bytes]) -> Param:
 @lru_cache(maxsize=4)  # of all kernels of a text
 def _pointer_names(text: bytes) -> Mapping[bytes, bytes]:
     """The names that declarations give to types of pointers."""
+    if _POINTER_NAME.search(text) is None:  # then there is none without literals either
+        return {}
     names = {
         match[2] or match[3]: match[1] or match[4] for match in _POINTER_NAME.finditer(blank_literals(text))
     }

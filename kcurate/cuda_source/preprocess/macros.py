@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kcurate.core.grouping import grouped
 from kcurate.cuda_source.preprocess.expansion import definition, definitions, expanded_text
-from kcurate.cuda_source.text.blanking import blank_directives
+from kcurate.cuda_source.text.blanking import BLANK, blank_directives
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
@@ -144,7 +144,7 @@ def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, i
 
 # `namespace EXPORT name {`: of several words the last one is the name; an `__attribute__` is on either side.
 _NAMESPACE_HEAD = re.compile(
-    rb"namespace(?<!\wnamespace)\s+((?:[A-Za-z_]\w*(?:\s*\(\(.*?\)\)\s*|\s+))*)([A-Za-z_][\w:]*)\s*"
+    rb"namespace(?<!\wnamespace)\s+((?:(?!namespace\b)[A-Za-z_]\w*(?:\s*\(\(.*?\)\)\s*|\s+))*)([A-Za-z_][\w:]*)\s*"
     rb"(__attribute__\s*\(\(.*?\)\)\s*)?\{"
 )
 
@@ -189,36 +189,53 @@ def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 class Opened(NamedTuple):
     """The use of a macro that only opens blocks around declarations or closes them, such as `LIB_BEGIN` for
-    `namespace lib {`: its span; the heads of the blocks that it opens; how many blocks it closes.
+    `namespace lib {`: its span; the heads of the blocks that it opens; how many blocks it closes; how many
+    blocks that no macro opens are around it.
     """
 
     start: int
     end: int
     heads: tuple[bytes, ...]
     closes: int
+    inside: int
 
 
-_BLOCKS = re.compile(rb"\s*(?:((?:inline\s+)?namespace\b[\w:\s]*|extern\s*\"[^\"\n]*\"\s*)\{|(\}))")
+_BLOCK_HEAD = rb"(?:inline\s+)?namespace\b[\w:\s]*|extern\s*\"[^\"\n]*\"\s*"
+_BLOCKS = re.compile(rb"\s*(?:(" + _BLOCK_HEAD + rb")\{|(\}))")
+_ONLY_HEAD = re.compile(rb"\s*(?:" + _BLOCK_HEAD + rb")\Z")
+_BRACE = re.compile(rb"\s*\{")
 
 
-def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
-    """The uses of macros that only open or close blocks around declarations, in order."""
+def blocks_opened(text: bytes, bare: bytes) -> list[Opened]:
+    """The uses of macros that only open or close blocks around declarations, in order.
+
+    Of one that stands for the head alone, as in `VERSION { ... }`, the braces belong to it.
+    """
     bodies = {macro.name: macro.body for macro in definitions(text)}
     opening = sorted(
         name for name, body in bodies.items()
-        if re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body
+        if (re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body)
+        or _ONLY_HEAD.match(body)
     )  # fmt: skip
+    opened = list[Opened]()
     if not opening:
-        return
+        return opened
     code = blank_directives(bare)
-    depth = 0
+    depth = inside = last = 0
     for match in re.finditer(rb"\b(?:" + b"|".join(opening) + rb")\b", code):
         end = match.end()
+        inside += code.count(b"{", last, match.start()) - code.count(b"}", last, match.start())
+        last = match.start()
         if bodies[match[0]].startswith(b"("):
             end = closing(code, len(code) - len(code[end:].lstrip())) or 0
         words = expanded_text(text[match.start() : end], bodies) if end else None
         if words is None:
             continue
+        brace = _BRACE.match(code, end) if _ONLY_HEAD.match(words) else None
+        closed = closing(code, brace.end() - 1, len(code)) if brace else None
+        if brace and closed:
+            words, end = words + b"{", brace.end()
+            opened.append(Opened(closed - 1, closed, (), 1, inside))
         heads, closes, at = list[bytes](), 0, 0
         while block := _BLOCKS.match(words, at):
             at = block.end()
@@ -229,8 +246,11 @@ def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
             else:
                 closes += 1
         if words and not words[at:].strip() and closes <= depth:  # others are braces of statements
-            depth += len(heads) - closes
-            yield Opened(match.start(), end, tuple(heads), closes)
+            depth += 0 if brace else len(heads) - closes
+            around = inside - sum(match.start() < each.start for each in opened)  # braces of macros apart
+            around += bool(brace and closed)
+            opened.append(Opened(match.start(), end, tuple(heads), closes, max(0, around)))
+    return sorted(opened)
 
 
 def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
@@ -286,8 +306,7 @@ def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
     out, at = [], 0
     for start, end, signs in spans:
         if start >= at:
-            blank = re.sub(rb"[^\n]", b" ", text[start + len(signs) : end])
-            out += [text[at:start], signs, blank]
+            out += [text[at:start], signs, text[start + len(signs) : end].translate(BLANK)]
             at = end
     return b"".join([*out, text[at:]])
 

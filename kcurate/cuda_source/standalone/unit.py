@@ -35,6 +35,7 @@ TEMPLATE_GUESS = "template-argument"
 BUILD_MACRO = "build-macro"
 # A kernel's header is shorter.
 MAX_HEAD_BYTES = 10_000
+_CODE_LINE = re.compile(rb"\S[^\n]*")
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
 
@@ -267,7 +268,7 @@ def _methods(text: bytes) -> Iterator[bytes]:
 
 
 def _code_lines(text: bytes) -> int:
-    return sum(1 for line in text.split(b"\n") if line.strip())
+    return len(_CODE_LINE.findall(text))
 
 
 def whole_file(code: bytes) -> UnitReport:

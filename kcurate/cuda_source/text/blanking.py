@@ -13,7 +13,7 @@ from kcurate.cuda_source.text.tokens import IDENTIFIER, comment_or_literal, dire
 
 _ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
-_BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
+BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
 # A line end behind blanks.
 _TRAILING = re.compile(rb"\n(?<=[ \t\r]\n)")
 # The grammar loses a function that has one of these on a parameter.
@@ -25,7 +25,7 @@ _ALIGN = re.compile(rb"(?m:^)[ \t]*#[^\n]*|\b__align__\s*\(\s*\w+\s*\)|\b__built
 
 
 def _spaces(match: re.Match[bytes]) -> bytes:
-    return match[0].translate(_BLANK)
+    return match[0].translate(BLANK)
 
 
 def without_byte_order_mark(source: bytes) -> bytes:
@@ -38,7 +38,7 @@ def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
 
     Then nothing in a raw string stays either: no line in it is a directive.
     """
-    blank = _BLANK if line_breaks else b" " * 256
+    blank = BLANK if line_breaks else b" " * 256
     replaced = b"/" if line_breaks else b"/R"
 
     def blanked(match: re.Match[bytes]) -> bytes:
@@ -63,12 +63,12 @@ bare_file = lru_cache(maxsize=16)(blank_literals)
 def _blank_literal(match: re.Match[bytes]) -> bytes:
     text = match[0]
     if text[:1] == b"/":
-        return text.translate(_BLANK)
+        return text.translate(BLANK)
     if text[:1] == b"R":
-        return b'""' + text[2:].translate(_BLANK)
+        return b'""' + text[2:].translate(BLANK)
     if text[:1].isdigit():
         return text
-    return text[:1] + text[1:-1].translate(_BLANK) + text[-1:]
+    return text[:1] + text[1:-1].translate(BLANK) + text[-1:]
 
 
 @lru_cache(maxsize=2)  # of all who read a text's macros

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 _BRACKET = re.compile(rb"[()\[\]{}]")
-_OPEN = frozenset(b"([{")
-_CLOSE = frozenset(b")]}")
-_ANGLES, _COMMA = b"<>", ord(",")
+_SIGN = re.compile(rb"[()\[\]{}<>,]")
 _TEMPLATE_ARGUMENTS = re.compile(rb"(?<=\w)<[\w\s:,*&<>]{1,400}>(?=\s*(?:[({]|::))")
 
 
@@ -31,23 +29,25 @@ def split_arguments(text: bytes, angles: bool = False) -> list[bytes]:
     """
     pieces: list[bytes] = []
     depth = angle = start = skipped = 0
-    for position, byte in enumerate(text):
+    for match in _SIGN.finditer(text):
+        position, sign = match.start(), match[0]
         if position < skipped:
             continue
-        if byte in _OPEN:
+        if sign in b"([{":
             depth += 1
-        elif byte in _CLOSE:
+        elif sign in b")]}":
             depth -= 1
         elif depth:
             continue
-        elif byte in _ANGLES and not angles:
+        elif sign == b",":
+            if not angle:
+                pieces.append(text[start:position].strip())
+                start = position + 1
+        elif angles:
+            angle += 1 if sign == b"<" else -1
+        else:
             called = _TEMPLATE_ARGUMENTS.match(text, position)
             if called and called[0].count(b"<") == called[0].count(b">"):
                 skipped = called.end()
-        elif byte in _ANGLES:
-            angle += 1 if byte == _ANGLES[0] else -1
-        elif byte == _COMMA and not angle:
-            pieces.append(text[start:position].strip())
-            start = position + 1
     last = text[start:].strip()
     return [*pieces, last] if last or pieces else []

@@ -81,7 +81,9 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     sides = {
         name: _triton_side(side, names, sizes, launches[0], nulls) for name, side in draft.known.sides.items()
     }
-    return replace(draft, known=tied(replace(draft.known, sides=sides), code))
+    several = len({tuple(sorted(each.constexprs.items())) for each in kernel.configurations}) > 1
+    known = tied(replace(draft.known, sides=sides), code)
+    return replace(draft, known=known, one_of_several=several)
 
 
 def _c_type(kind: str) -> str:

@@ -179,6 +179,10 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
                 if forms is _filled_forms and not _content_matters(verdict):
                     break
     assert verdict is not None, "the ladder has at least one step"
+    if draft.one_of_several and _content_matters(verdict):
+        tried.append(
+            "nothing was filled: of several configurations one is recorded, another may write the rest"
+        )
     return Admission(draft, verdict, tuple(tried))
 
 
@@ -275,10 +279,17 @@ def _plain_forms(draft: Draft) -> Iterator[Draft]:
 
 
 def _filled_forms(draft: Draft) -> Iterator[Draft]:
-    """Forms with pre-filled outputs, with integer inout buffers from zero, with integers of both signs."""
+    """Forms with pre-filled outputs, with integer inout buffers from zero, with integers of both signs.
+
+    What one of several configurations leaves unwritten another may write: the kernel's result is not known
+    there, so such an output is filled only with what it is known to have held.
+    """
     problem = draft.known.problem
-    outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
     held = dict(draft.held)
+    outs = [
+        name for name, buffer in problem.buffers.items()
+        if buffer.role == "out" and (name in held or not draft.one_of_several)
+    ]  # fmt: skip
     filled = {name: _filled(problem.buffers[name], held.get(name)) for name in outs}
     if filled:
         text = "only partly written, so the initial contents matter"
