@@ -223,6 +223,7 @@ def most_of(values: Sequence[float], k: int) -> float:
 
 
 def _best(groups: Sequence[Group], families: Sequence[str], k: int) -> Estimate:
+    """The speedup of the best of `k` samples, as a geometric mean over tasks."""
     estimate = mean([most_of([each.gain for each in group.samples], k) for group in groups], families)
     low, high = (None if end is None else math.exp(end) for end in (estimate.low, estimate.high))
     return Estimate(math.exp(estimate.value), None if low is None else max(1.0, low), high)

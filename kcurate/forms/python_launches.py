@@ -124,9 +124,11 @@ class _Scope:
 
     def __init__(self, module: ast.Module, scope: ast.AST, line: int) -> None:
         self.names: dict[str, ast.expr] = {}
-        around = [node for node in module.body if scope is not module or node.lineno < line]
-        inside = (node for node in ast.walk(scope) if isinstance(node, ast.stmt) and node.lineno < line)
-        for node in (*around, *sorted(inside if scope is not module else (), key=lambda each: each.lineno)):
+        statements = [node for node in module.body if scope is not module or node.lineno < line]
+        if scope is not module:  # a function runs after the whole module
+            inside = (node for node in ast.walk(scope) if isinstance(node, ast.stmt) and node.lineno < line)
+            statements += sorted(inside, key=lambda node: node.lineno)
+        for node in statements:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._bind(target, node.value)
@@ -278,10 +280,10 @@ def _argument(node: ast.expr, scope: _Scope) -> Argument:
         bare = bare.value
     if (known := scope.shape(bare)) is not None:
         match = _ITEM_BYTES.search(known[1])
-        bits = int(match[1] or match[2] or 8) if match else 64
+        bits = int(match[1] or match[2] or 8) if match else 64  # NumPy's default dtype is float64
         return Argument(_named(bare), "buffer", allocation=f"{scope.product(known[0])} * {bits // 8}")
     value = scope.value(bare)
-    number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Attribute)
-    number |= isinstance(value, ast.Call) and _last(value.func) in (*_NUMBERS, "len", "min", "max")
-    text = scope.text(bare) if number else _named(bare)
+    is_number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Attribute)
+    is_number |= isinstance(value, ast.Call) and _last(value.func) in (*_NUMBERS, "len", "min", "max")
+    text = scope.text(bare) if is_number else _named(bare)
     return Argument(text, "name" if text.isidentifier() else "expression")

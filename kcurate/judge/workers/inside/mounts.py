@@ -78,7 +78,7 @@ def _enter() -> None:
 
 
 def _bind(path: Path, root: Path, flags: int) -> None:
-    """Bind-mount a file or folder at the same path below `root`; `flags` are set by a remount."""
+    """Bind-mount a file or folder at the same path below `root`."""
     if not path.exists():
         return
     place = root / path.absolute().relative_to("/")
@@ -89,7 +89,7 @@ def _bind(path: Path, root: Path, flags: int) -> None:
     else:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()
-    _mount(str(path), place, None, MS_BIND)
+    _mount(str(path), place, None, MS_BIND)  # ignores other flags; the remount sets them
     kept = os.statvfs(place).f_flag & LOCKED
     _mount("none", place, None, MS_REMOUNT | MS_BIND | flags | kept)
 
