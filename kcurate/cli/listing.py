@@ -85,7 +85,7 @@ def _short(text: str) -> str:
 
 
 def known_outcomes(kinds: Sequence[str]) -> set[str]:
-    """The outcomes that an item of these kinds can have; no kind: of any."""
+    """The outcomes that items of these kinds can have; of all kinds if there are none."""
     from kcurate.lookup import listing
     from kcurate.records import Outcome
 
@@ -96,10 +96,10 @@ def known_outcomes(kinds: Sequence[str]) -> set[str]:
 
 
 def _outcomes(texts: list[str], kinds: list[str]) -> tuple[str, ...]:
-    """The outcomes asked for.
+    """The outcomes that `--outcome` names.
 
     Raises:
-        InputError: one that no item of these kinds can have.
+        OptionError: no item of these kinds can have one of them.
     """
     known = known_outcomes(kinds)
     names = tuple(name for text in texts for name in split(text))

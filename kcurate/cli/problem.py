@@ -58,7 +58,7 @@ def check(
 
 
 def _form(file: Path, workspace: Path) -> Path:
-    """A draft's file, also by its folder or the name of its kernel."""
+    """The draft's file that a path, a folder or the name of a kernel stands for."""
     from kcurate.core import names, store
     from kcurate.core.workspace import Workspace
 

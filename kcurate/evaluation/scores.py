@@ -1,4 +1,4 @@
-"""The scores of a model: which share of its completions compile, are correct, are faster, and by how much.
+"""The scores of a model: the shares of its completions that compile, are correct, and are faster; speedups.
 
 Means are over tasks, intervals over families. A copy is never correct here; the best turn of a sample counts.
 Completions that the harness failed to judge are in the counts of outcomes and nowhere else. Not covered:
@@ -105,13 +105,13 @@ class Scores:
 
 def grouped(rows: Sequence[Completion]) -> list[Group]:
     """The judged samples by task, ordered by its id."""
-    turns: dict[tuple[str, str], dict[int, list[Completion]]] = defaultdict(lambda: defaultdict(list))
+    by_task: dict[tuple[str, str], dict[int, list[Completion]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.outcome != OURS:
-            turns[row.task, row.family][row.sample].append(row)
+            by_task[row.task, row.family][row.sample].append(row)
     return [
-        Group(*key, [best_of(turns_of) for turns_of in samples.values()])
-        for key, samples in sorted(turns.items())
+        Group(task, family, [best_of(turns) for turns in samples.values()])
+        for (task, family), samples in sorted(by_task.items())
     ]
 
 
@@ -176,7 +176,7 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
         best={str(k): _best(groups, families, k) for k in ks} if timed else {},
         copied=share(lambda sample: sample.copied)["1"],
         attained=_attained(groups) if timed else None,
-        reward=mean([fmean(s.reward for s in group.samples) for group in groups], families),
+        reward=mean([fmean(each.reward for each in group.samples) for group in groups], families),
         **_solved(groups),
         **_totals(rows, timed=timed),
     )
@@ -223,7 +223,8 @@ def most_of(values: Sequence[float], k: int) -> float:
 
 
 def _best(groups: Sequence[Group], families: Sequence[str], k: int) -> Estimate:
-    estimate = mean([most_of([s.gain for s in group.samples], k) for group in groups], families)
+    """The speedup of the best of `k` samples, as a geometric mean over tasks."""
+    estimate = mean([most_of([each.gain for each in group.samples], k) for group in groups], families)
     low, high = (None if end is None else math.exp(end) for end in (estimate.low, estimate.high))
     return Estimate(math.exp(estimate.value), None if low is None else max(1.0, low), high)
 
@@ -248,7 +249,7 @@ def read_rows(path: Path) -> tuple[Scores, ...]:
     """The rows of a file of scores; none if it is missing.
 
     Raises:
-        InputError: not such a file.
+        InputError: it is not a scores file.
     """
     if not path.is_file():
         return ()

@@ -1,9 +1,9 @@
-"""Launches of CUDA kernels that a Python file writes, in the words of C.
+"""Reads the launches of CUDA kernels in a Python file, as C expressions.
 
 CuPy's `kernel((blocks,), (threads,), (a, b))` and PyCUDA's `kernel(a, b, block=(threads, 1, 1))`.
-A name has the value that it is given last before the launch, in the function or at the top of the module;
-what nothing tells stays a name. The shape that a call such as `cupy.zeros((n, m))` gives an array is its
-allocation. Nothing is executed. Not covered: Triton, kernels that another module keeps.
+A name is replaced by the value last assigned to it before the launch, in the function or at the top of the
+module; a name without a known value stays. The shape that a call such as `cupy.zeros((n, m))` gives an array
+is its allocation. Nothing is executed. Not covered: Triton, kernels that another module loads.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcurate.records import Argument, LaunchSite
 
 _MARKS = b"RawKernel", b"RawModule", b"get_function", b"SourceModule", b"load_kernel"
-MAX_BYTES = 1 << 22
-MAX_DEPTH = 12
-MAX_TEXT = 400
+MAX_BYTES = 1 << 22  # of a file; larger ones are not read
+MAX_DEPTH = 12  # of names that stand for names, and of nested expressions
+MAX_TEXT = 400  # characters of a name
 _KERNEL = re.compile(r"[A-Za-z_]\w*(?:<[\w\s,:*]+>)?")
 _ITEM_BYTES = re.compile(r"(?:complex(64|128)|\w*?(?:float|int)(8|16|32|64)|\w*(bool))\b")
 _SHAPED = frozenset((
@@ -53,15 +53,15 @@ def launches(path: str, data: bytes) -> tuple[tuple[str, LaunchSite], ...]:
 
 
 def definitions(data: bytes) -> tuple[tuple[str, str], ...]:
-    """The names in capitals that a Python file gives to CUDA code, with their values.
+    """The macros in capitals that a Python file defines for CUDA code, with their values.
 
-    As in `{"IN_TYPE": "float", "TILE": 32}`, whose values replace names in a text, and `"-DTILE=32"`.
+    As in `{"IN_TYPE": "float", "TILE": 32}`, whose values are substituted in a text, and `"-DTILE=32"`.
     """
     if len(data) > MAX_BYTES or not any(mark in data for mark in _MARKS):
         return ()
     options = re.findall(rb"""["']-D([A-Z][A-Z0-9_]*)=([\w ]+)["']""", data)
-    words = re.findall(rb"""["']([A-Z][A-Z0-9_]*)["']\s*:\s*(?:["']([\w ]+)["']|(\d+))\s*[,}]""", data)
-    pairs = [*options, *((name, text or number) for name, text, number in words)]
+    entries = re.findall(rb"""["']([A-Z][A-Z0-9_]*)["']\s*:\s*(?:["']([\w ]+)["']|(\d+))\s*[,}]""", data)
+    pairs = [*options, *((name, text or number) for name, text, number in entries)]
     return tuple((name.decode(), value.decode()) for name, value in pairs if value.strip())
 
 
@@ -91,8 +91,8 @@ def _calls(node: ast.AST, scope: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
 
 
 def _may_launch(call: ast.Call) -> bool:
-    words = {word.arg for word in call.keywords}
-    return "block" in words or len({*words} & {"grid", "args"}) + len(call.args) >= 3
+    keywords = {keyword.arg for keyword in call.keywords}
+    return "block" in keywords or len(keywords & {"grid", "args"}) + len(call.args) >= 3
 
 
 def _targets(node: ast.Assign) -> Sequence[ast.expr]:
@@ -109,7 +109,7 @@ def _dotted(node: ast.AST) -> str:
 
 
 def _loaded(call: ast.Call) -> list[str]:
-    """The kernels that a call such as `RawKernel(code, "add")` or `module.get_function("add")` gives."""
+    """The kernels that a call such as `RawKernel(code, "add")` or `module.get_function("add")` returns."""
     values = [*call.args, *(word.value for word in call.keywords if word.arg in ("name", "func_name"))]
     listed = [each.elts if isinstance(each, ast.Tuple) else [each] for each in values]
     names = [
@@ -124,9 +124,11 @@ class _Scope:
 
     def __init__(self, module: ast.Module, scope: ast.AST, line: int) -> None:
         self.names: dict[str, ast.expr] = {}
-        around = [node for node in module.body if scope is not module or node.lineno < line]
-        inside = (node for node in ast.walk(scope) if isinstance(node, ast.stmt) and node.lineno < line)
-        for node in (*around, *sorted(inside if scope is not module else (), key=lambda each: each.lineno)):
+        statements = [node for node in module.body if scope is not module or node.lineno < line]
+        if scope is not module:  # a function runs after the whole module
+            inside = (node for node in ast.walk(scope) if isinstance(node, ast.stmt) and node.lineno < line)
+            statements += sorted(inside, key=lambda node: node.lineno)
+        for node in statements:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._bind(target, node.value)
@@ -148,7 +150,7 @@ class _Scope:
             self._bind(each, part if part is not None else each)
 
     def value(self, node: ast.expr) -> ast.expr:
-        """An expression with a name followed to what it was given."""
+        """The expression that a name stands for; any other expression unchanged."""
         for _ in range(MAX_DEPTH):
             if (following := self.names.get(_dotted(node))) is None:
                 break
@@ -156,20 +158,20 @@ class _Scope:
         return node
 
     def shape(self, node: ast.expr, depth: int = 0) -> tuple[Sequence[ast.expr], str] | None:
-        """The extents of an array and the name of its type; None: nothing tells them."""
+        """The extents of an array and its dtype as text; None: they are not known."""
         call = self.value(node)
         if not isinstance(call, ast.Call) or depth > MAX_DEPTH:
             return None
-        function, words = _last(call.func), {word.arg: word.value for word in call.keywords}
-        typed = (*call.args[function != "astype" :], words.get("dtype"))
-        types = [ast.unparse(self.value(each)) for each in typed if each is not None]
+        function, keywords = _last(call.func), {keyword.arg: keyword.value for keyword in call.keywords}
+        candidates = (*call.args[function != "astype" :], keywords.get("dtype"))
+        types = [ast.unparse(self.value(each)) for each in candidates if each is not None]
         type_ = next((text for text in types if _ITEM_BYTES.search(text)), "")
         if function in _LIKE:
             method = function in _METHODS and isinstance(call.func, ast.Attribute)
-            of = call.func.value if method else next(iter(call.args), None)  # type: ignore[attr-defined]
-            shaped = self.shape(of, depth + 1) if of is not None else None
-            return shaped and (shaped[0], type_ or shaped[1])
-        extents = [*call.args, *(words[name] for name in ("shape", "size") if name in words)]
+            source = call.func.value if method else next(iter(call.args), None)  # type: ignore[attr-defined]
+            known = self.shape(source, depth + 1) if source is not None else None
+            return known and (known[0], type_ or known[1])
+        extents = [*call.args, *(keywords[name] for name in ("shape", "size") if name in keywords)]
         if function not in _SHAPED or not extents:
             return None
         first = self.value(extents[0])
@@ -177,7 +179,7 @@ class _Scope:
         return (extents if function in ("rand", "randn") else listed), type_
 
     def text(self, node: ast.expr, depth: int = 0) -> str:
-        """An expression in C; what C does not have becomes a name."""
+        """An expression in C; one that C cannot express becomes a name."""
         node = self.value(node)
         if depth > MAX_DEPTH:
             return _named(node)
@@ -196,9 +198,9 @@ class _Scope:
             case ast.Call():
                 return self._call(node, depth)
             case ast.Subscript(
-                value=ast.Attribute(value=of, attr="shape"), slice=ast.Constant(value=int() as axis)
+                value=ast.Attribute(value=array, attr="shape"), slice=ast.Constant(value=int() as axis)
             ):
-                known = self.shape(of)
+                known = self.shape(array)
                 if known is not None and -len(known[0]) <= axis < len(known[0]):
                     return self.text(known[0][axis], depth + 1)
             case ast.Attribute(attr="size") if (known := self.shape(node.value)) is not None:
@@ -209,8 +211,8 @@ class _Scope:
         """The number of elements of an array, in C."""
         return " * ".join(self.text(extent, depth + 1) for extent in extents) or "1"
 
-    def _ceil(self, of: ast.expr, by: ast.expr, depth: int) -> str:
-        return f"ceil_div({self.text(of, depth + 1)}, {self.text(by, depth + 1)})"
+    def _ceil(self, dividend: ast.expr, divisor: ast.expr, depth: int) -> str:
+        return f"ceil_div({self.text(dividend, depth + 1)}, {self.text(divisor, depth + 1)})"
 
     def _call(self, call: ast.Call, depth: int) -> str:
         function = _last(call.func)
@@ -227,44 +229,42 @@ class _Scope:
 
 
 def _named(node: ast.expr) -> str:
-    """What C does not have as a name: `self.n` is `n`, `x.shape[0]` is `x_shape_0`."""
+    """A name for an expression that C cannot express: `n` for `self.n`, `x_shape_0` for `x.shape[0]`."""
     text = re.sub(r"^(?:self|cls)\.", "", ast.unparse(node))
     text = text.rpartition(".")[2] if isinstance(node, ast.Attribute) and "shape" not in text else text
     return re.sub(r"\W+", "_", text)[:MAX_TEXT].strip("_") or "value"
 
 
 def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
-    """A call as a launch; None: it is none."""
-    words = {word.arg: word.value for word in call.keywords}
+    """The launch that a call makes; None: it makes none."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     passed: Sequence[ast.expr]
-    grid, block, listed = (
-        words.get(name, call.args[index] if index < len(call.args) else None)
-        for index, name in enumerate(("grid", "block", "args"))
-    )
-    if "block" in words and "args" not in words:  # PyCUDA
-        grid, passed = words.get("grid"), call.args
-    else:
-        arguments = scope.value(listed) if listed is not None else None
+    if "block" in keywords and "args" not in keywords:  # PyCUDA
+        grid, block, passed = keywords.get("grid"), keywords.get("block"), call.args
+    else:  # CuPy
+        positional = dict(zip(("grid", "block", "args"), call.args, strict=False))
+        grid, block, args = ((positional | keywords).get(name) for name in ("grid", "block", "args"))
+        arguments = scope.value(args) if args is not None else None
         if grid is None or not isinstance(arguments, ast.Tuple | ast.List):
             return None
         passed = arguments.elts
-    shape = _extents(grid, scope) if grid is not None else "1"
-    threads = _extents(block, scope) if block is not None else None
-    if shape is None or threads is None:
+    grid_text = _extents(grid, scope) if grid is not None else "1"
+    block_text = _extents(block, scope) if block is not None else None
+    if grid_text is None or block_text is None:
         return None
-    shared = words.get("shared_mem", words.get("shared"))
+    shared = keywords.get("shared_mem", keywords.get("shared"))
     return LaunchSite(
         path=path,
         line=call.lineno,
-        grid=shape,
-        block=threads,
+        grid=grid_text,
+        block=block_text,
         shared_bytes=scope.text(shared) if shared is not None else None,
         arguments=tuple(_argument(each, scope) for each in passed),
     )
 
 
 def _extents(node: ast.expr, scope: _Scope) -> str | None:
-    """The extents of a grid or block; None: the expression is no tuple."""
+    """The extents of a grid or block; None: the expression is not a tuple of one to three."""
     extents = scope.value(node)
     if not isinstance(extents, ast.Tuple | ast.List) or not 1 <= len(extents.elts) <= 3:
         return None
@@ -280,10 +280,10 @@ def _argument(node: ast.expr, scope: _Scope) -> Argument:
         bare = bare.value
     if (known := scope.shape(bare)) is not None:
         match = _ITEM_BYTES.search(known[1])
-        bits = int(match[1] or match[2] or 8) if match else 64
+        bits = int(match[1] or match[2] or 8) if match else 64  # NumPy's default dtype is float64
         return Argument(_named(bare), "buffer", allocation=f"{scope.product(known[0])} * {bits // 8}")
     value = scope.value(bare)
-    number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Attribute)
-    number |= isinstance(value, ast.Call) and _last(value.func) in (*_NUMBERS, "len", "min", "max")
-    text = scope.text(bare) if number else _named(bare)
+    is_number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Attribute)
+    is_number |= isinstance(value, ast.Call) and _last(value.func) in (*_NUMBERS, "len", "min", "max")
+    text = scope.text(bare) if is_number else _named(bare)
     return Argument(text, "name" if text.isidentifier() else "expression")

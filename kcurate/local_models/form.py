@@ -74,7 +74,7 @@ class Form:
         return f"{THOUGHT}{text}" if self.thinks else text
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """The prompt's token ids, exactly as generation starts from them."""
+        """The prompt's token ids, exactly those that generation starts from."""
         return self.ids(self.text(prompt))
 
     def row(self, prompt: Prompt, answer: str, *, thought: str = "empty") -> tuple[list[int], list[int]]:
@@ -106,8 +106,8 @@ class Form:
         opened = self.prompt(prompt)
         if not isinstance(opened, str):
             return self._shown([*opened, *turns], opens=True)
-        said = (f"{turn['content']}\n{'Answer:' if turn['role'] == 'user' else ''}\n" for turn in turns)
-        return "".join([opened, *said])
+        later = (f"{turn['content']}\n{'Answer:' if turn['role'] == 'user' else ''}\n" for turn in turns)
+        return "".join([opened, *later])
 
     def _completion(self, prompt: Prompt, opened: str, answer: str) -> str:
         """The text that a finished turn appends to the prompt; a thought opened by the prompt stays empty."""
@@ -130,14 +130,14 @@ class Form:
         return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False))
 
     def ids(self, text: str) -> list[int]:
-        """The token ids of a text, exactly as generation starts from them."""
+        """The token ids of a prompt's text, special tokens included."""
         # A chat template has already written the special tokens; plain text gets them here.
         return list(self._tokenizer(text, add_special_tokens=not self.chat).input_ids)
 
 
 def fitting(tasks: Sequence[Task], form: Form, max_prompt: int, max_answer: int) -> list[Task]:
     """The tasks whose prompt and known answer (if any) have at most this many tokens."""
-    short = []
+    fits = []
     for task in tasks:
         answer: list[int] = []
         if task.answer is None:
@@ -145,8 +145,8 @@ def fitting(tasks: Sequence[Task], form: Form, max_prompt: int, max_answer: int)
         else:
             prompt, answer = form.row(task.prompt, task.answer)
         if len(prompt) <= max_prompt and len(answer) <= max_answer:
-            short.append(task)
-    return short
+            fits.append(task)
+    return fits
 
 
 def _opens_thought(tokenizer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A graph as a problem: buffers, inputs, tolerances, statement; and as a PyTorch module, its reference."""
+"""Turns a graph into a problem, and into a PyTorch module that is the problem's reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcurate.records import Buffer, Call, Expr, Init, Problem, Reference, Side, 
 
 MODEL = "Model"
 LOW = ("bfloat16", "float16")
-_VALUES = {
+_TORCH_VALUES = {  # `VALUES` as PyTorch expressions
     "normal": "torch.randn({})",
     "weight": "torch.randn({}) * 0.1",
     "mostly_positive": "torch.rand({}) * 3.0 - 1.0",
@@ -35,7 +35,7 @@ def module_text(graph: Graph, *, exact: bool = False) -> str:
     lines = [f"{node.name} = {node_text(graph, node, exact=exact)}" for node in graph.nodes]
     body = textwrap.indent("\n".join([*lines, f"return {', '.join(graph.outputs)}"]), " " * 8)
     forward = f"class {MODEL}(torch.nn.Module):\n    def forward(self, {names}):\n{body}\n"
-    inputs = textwrap.indent(",\n".join(map(_made, graph.inputs)) + ",", " " * 8)
+    inputs = textwrap.indent(",\n".join(map(_input_text, graph.inputs)) + ",", " " * 8)
     return (
         f"{_HEADER}\n{sizes}\n\n{forward}\n\ndef get_inputs():\n    return [\n{inputs}\n    ]\n\n\n"
         "def get_init_inputs():\n    return []\n"
@@ -43,25 +43,25 @@ def module_text(graph: Graph, *, exact: bool = False) -> str:
 
 
 def node_text(graph: Graph, node: Node, *, exact: bool = False) -> str:
-    """The expression of a node; operands of a narrow type are widened first, unless it computes in it."""
+    """A node's expression. 16-bit operands are widened to float32 first, unless the operator is `native`."""
     operator = OPERATORS[node.operator]
-    names = dict[str, object](node.attributes)
+    fields = dict[str, object](node.attributes)
     for parameter, operand in zip(operator.parameters, node.operands, strict=True):
         narrow = graph.values[operand].dtype in LOW and not operator.native and not exact
-        names[parameter.name] = f"{operand}.float()" if narrow else operand
-    text = operator.torch.format(**names)
+        fields[parameter.name] = f"{operand}.float()" if narrow else operand
+    text = operator.torch.format(**fields)
     if exact:
         return text.replace(".float()", ".double()")
     return f"({text}).to(torch.{node.dtype})" if node.dtype in LOW and not operator.native else text
 
 
-def _made(value: Input) -> str:
+def _input_text(value: Input) -> str:
     shape = ", ".join(str(extent).replace("/", "//") for extent in value.shape)
     if value.values == "index":
         return f"torch.randint(0, {str(value.below).replace('/', '//')}, ({shape},))"
     if value.dtype == "int8":
         return f"torch.randint(-127, 128, ({shape},), dtype=torch.int8)"
-    text = _VALUES[value.values].format(shape)
+    text = _TORCH_VALUES[value.values].format(shape)
     return text if value.dtype == "float32" else f"({text}).to(torch.{value.dtype})"
 
 
@@ -117,17 +117,17 @@ def _init(value: Input) -> Init:
 
 
 def tolerance_of(graph: Graph, name: str) -> Tolerance:
-    """Sums are accumulated in float32; where narrow values lie between, their roundings are what counts."""
+    """An output's tolerance: float32 sums, or the roundings of 16-bit intermediates, which outweigh those."""
     nodes = list(ancestors(graph, name))
     narrow = [node for node in nodes if node.dtype in LOW and node.name != name]
     out = graph.values[name].dtype
     if narrow:
         return Tolerance(terms=len(narrow) + 1)
     lengths = list(dict.fromkeys(length for node in nodes for length in _lengths(graph, node)))
-    numbers = [length for length in lengths if isinstance(length, int)]
-    names = [length for length in lengths if not isinstance(length, int)]
-    kept: list[Expr] = [*names, *([max(numbers)] if numbers else [])]
-    terms: Expr = 1 if not kept else kept[0] if len(kept) == 1 else f"max({', '.join(map(str, kept))})"
+    constants = [length for length in lengths if isinstance(length, int)]
+    symbolic = [length for length in lengths if not isinstance(length, int)]
+    longest: list[Expr] = [*symbolic, *([max(constants)] if constants else [])]
+    terms: Expr = f"max({', '.join(map(str, longest))})" if len(longest) > 1 else next(iter(longest), 1)
     return Tolerance(terms=terms, accumulate="float32" if out in LOW else None)
 
 

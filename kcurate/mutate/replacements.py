@@ -17,8 +17,8 @@ the four generators try among others
     _value_replacements        result = scaled * w[i]     ->  result = scaled
     _read_replacements         hops = node - i            ->  hops = i - i, and the loop is skipped
 
-Counts do not reveal stalls on dependent loads, bank conflicts or local-memory traffic. Not covered: arguments
-in place of calls (`kcurate.mutate.ablations`).
+`visible_in_counts` is false where the cost is not in counts of operations: stalls on dependent loads, bank
+conflicts, local-memory traffic. Not covered: arguments in place of calls (`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
 
 # Nodes of an index that is computed, or looked up in a table: a bare variable or constant costs nothing.
 _COMPUTED_INDEX = ("binary_expression", "parenthesized_expression", "subscript_expression")
-# The indexes that make neighbouring threads access neighbouring elements, in the grid and in a block.
+# The indexes with coalesced accesses, in the grid and in a block.
 IN_ORDER = (b"blockIdx.x * blockDim.x + threadIdx.x", b"threadIdx.x")
 # Tried after whole loops (0) and loop rounds (1), which cost more, and before branch conditions (3).
 RANK = 2
@@ -107,7 +107,7 @@ def _loop_carried_index_terms(scope: Scope) -> Iterator[Part]:
     for index in tree.nodes("subscript_argument_list", within=scope.function.body):
         names = _set_in_loop_body(tree, index)
         for term in tree.nodes("binary_expression", within=index) if names else ():
-            left, operator, right = (term.child_by_field_name(f) for f in ("left", "operator", "right"))
+            left, operator, right = (term.child_by_field_name(name) for name in ("left", "operator", "right"))
             if tree.text(operator) not in (b"+", b"-", b"^", b"|"):
                 continue
             for carried, rest in ((left, right), (right, left)):
@@ -139,17 +139,17 @@ def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
 
 
 def _read_replacements(scope: Scope, node: Node) -> Iterator[Part]:
-    """An earlier value where a statement reads a variable; the statements that are then unused are skipped.
+    """An earlier value where a statement reads a variable; statements in between are skipped.
 
-    These are all between the earlier value and the read, or only those that use the variable: both values may
-    need the rest.
+    Two attempts: without all of them, and without only those that use the variable, since the read may need
+    the others.
     """
     for use in _reads(scope.tree, node):
         target = scope.named(use)
         if target is None or target in scope.function.params:
             continue
-        before = [child for child in node.parent.named_children if child.end_byte <= node.start_byte]
-        before = [child for child in before if can_be_skipped(child)]
+        earlier = (child for child in node.parent.named_children if child.end_byte <= node.start_byte)
+        before = [child for child in earlier if can_be_skipped(child)]
         using = [child for child in before if any(True for _ in scope.tree.uses(target.name, within=child))]
         for text, source in scope.earlier(node, target, first=True):
             between = [child for child in before if source.declaration.end_byte <= child.start_byte]
@@ -161,13 +161,13 @@ def _read_replacements(scope: Scope, node: Node) -> Iterator[Part]:
 
 
 def _index_replacements(scope: Scope) -> Iterator[Part]:
-    """A variable instead of an index computed from it, wherever that index is used; then for all indexes."""
+    """A variable instead of an index computed from it, in all its uses; then for all indexes at once."""
     by_text: dict[bytes, list[Node]] = {}
     for node in scope.tree.nodes("subscript_argument_list", within=scope.function.body):
         index = node.named_children[0] if node.named_children else None
         if index is not None and index.type in _COMPUTED_INDEX:
             by_text.setdefault(scope.tree.text(index), []).append(index)
-    guards: list[Guard] = []
+    all_indexes: list[Guard] = []
     for text, nodes in by_text.items():
         uses = scope.tree.nodes("identifier", within=nodes[0])
         uniform = scope.function.params if scope.function.kernel else ()
@@ -178,9 +178,9 @@ def _index_replacements(scope: Scope) -> Iterator[Part]:
             what = f"the place {shown(scope.tree, nodes[0])}, where {name.decode()} serves"
             visible_in_counts = not all(_on_chip(scope, node) for node in nodes)
             yield Part(what, for_index, RANK, visible_in_counts, replaced=True)
-            guards += for_index if name == next(iter(names), None) else ()
-    if len(by_text) > 1 and guards:
-        yield Part("the order of all places", tuple(guards), RANK, replaced=True)
+            all_indexes += for_index if name == next(iter(names), None) else ()
+    if len(by_text) > 1 and all_indexes:
+        yield Part("the order of all places", tuple(all_indexes), RANK, replaced=True)
 
 
 def _on_chip(scope: Scope, index: Node) -> bool:

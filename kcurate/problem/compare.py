@@ -1,4 +1,4 @@
-"""Whether an output equals the reference, within the rounding of its arithmetic; decided only here.
+"""Whether an output agrees with the reference within rounding error. No other module decides this.
 
 Integers must be equal. A floating-point element r passes if
 
@@ -20,10 +20,10 @@ rounding of the largest value leaves behind where values cancel. Each row (the l
 
     ||y - r|| <= norm ||r|| + (C + KAPPA / sqrt(n)) w sqrt(||r||^2 + ||S||^2) + KAPPA u_out N sqrt(n)
 
-where n is the number of elements of the group, and `norm` is that of the whole output, but at least
-`FEW_ROUNDINGS` unit roundoffs, since a single element may dominate a group. The whole output may exceed
-`norm` by the difference over sqrt(m), where m different values make it up, since equal ones round alike, and
-by as much as its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums
+where n is the number of elements of the group, and `norm` is that of the whole output, raised to
+`FEW_ROUNDINGS` unit roundoffs if it is less, since a single element may dominate a group. The whole output
+is allowed 1 / sqrt(m) of that increase, where m is its number of different magnitudes (equal values round
+alike), and more if its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums
 of terms with either sign are about normal, and only in one group of 10**12 is the root mean square of n such
 sums less than their standard deviation over sqrt(e) * 10**(12 / n) (Chernoff's bound of chi-squared).
 
@@ -66,7 +66,7 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions allowed for, if the reference's own rounding is small.
 CHAIN_TERMS = 1 << 20
-# The least bound on a group's relative error, in unit roundoffs: the distance of two neighbours.
+# The least bound on a group's relative error, in unit roundoffs: 4 are two ulps of 1.0.
 FEW_ROUNDINGS = 4.0
 # Shorter rows have no separate bound.
 ROW_LEAST = 8
@@ -74,7 +74,7 @@ ROW_LEAST = 8
 ROOM = 16.0
 # A row or block above this share of the output's root mean square cannot consist of rounding errors.
 LARGEST_CANCELLED = 1 / 400
-# The least rms that roundings leave in a row, as a share of a unit roundoff of the largest value.
+# The smallest root mean square error that rounding leaves in a row, in unit roundoffs of the largest value.
 LEAST_ROUNDING = 1 / 50
 # ln(10**12): one group in 10**12 may be small by chance.
 RARE = 12 * float(np.log(10))
@@ -102,13 +102,14 @@ class Magnitudes:
     def of(cls, reference: Array) -> Magnitudes:
         """The magnitudes of an array of any floating type; non-finite values count as zero."""
         parts = list(chunks(reference.size))
-        largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
+        maxima = (float(np.abs(_finite(widened(reference[part]))).max()) for part in parts)
+        largest = max(maxima, default=0.0)
         if not largest:
             return cls(0.0, 0.0)
         squares = 0.0
-        for p in parts:
-            share = _finite(widened(reference[p])) / largest  # the square of a large number would overflow
-            squares += float(np.dot(share, share))
+        for part in parts:
+            scaled = _finite(widened(reference[part])) / largest  # squares of large numbers would overflow
+            squares += float(np.dot(scaled, scaled))
         return cls(largest, largest * float(np.sqrt(squares / reference.size)))
 
 
@@ -147,16 +148,16 @@ class Bound:
 
     def scales(self, count: Array, values: Array) -> Array:
         """S of each group, from its number of elements and the norm of its values."""
-        return np.maximum(self.least, self._own_scales(count, values))
+        return np.maximum(self.least, self._scales_before_least(count, values))
 
-    def _own_scales(self, count: Array, values: Array) -> Array:
+    def _scales_before_least(self, count: Array, values: Array) -> Array:
         room = np.maximum(np.exp(0.5 + RARE / count), self.room)
         return np.asarray(np.minimum(self.scale, room * values / np.sqrt(count)))
 
     def of_whole(self, rms: float, count: int, kinds: float | None = None) -> float:
         """The largest allowed norm of all errors, from the root mean square of `count` elements.
 
-        `kinds`: of how many different values they are (None: `count`), since equal ones round alike.
+        `kinds`: how many different magnitudes they have (None: `count`), since equal values round alike.
         """
         root = float(np.sqrt(max(1, count)))
         declared = (C + KAPPA / root) * self.walk * max(0.0, self.least - rms)
@@ -165,9 +166,9 @@ class Bound:
 
     def of_groups(self, groups: Groups) -> Array:
         """The largest allowed norm of the errors in each group."""
-        return self._of(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
+        return self._allowed_norm(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
 
-    def _of(self, count: Array, values: Array, scales: Array) -> Array:
+    def _allowed_norm(self, count: Array, values: Array, scales: Array) -> Array:
         root = np.sqrt(count)
         walk = (C + KAPPA / root) * self.walk * np.hypot(values, scales)
         return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
@@ -183,7 +184,7 @@ class Bound:
     def own(self, groups: Groups) -> Array:
         """As `of_groups`, but without `least`: the errors that each group's own values allow."""
         count, values = np.maximum(groups.count, 1), groups.norm("values")
-        return self._of(count, values, self._own_scales(count, values) * np.sqrt(count))
+        return self._allowed_norm(count, values, self._scales_before_least(count, values) * np.sqrt(count))
 
 
 def row_of(shape: Sequence[int]) -> int:
@@ -204,14 +205,12 @@ def bound_of(
     least = min(scale, whole.largest / (C * growth), LARGEST_CANCELLED * scale / (C * walk))
     if tolerance.scale is not None:  # terms that cancel leave a small sum with the rounding of a large one
         scale = least = float(np.sqrt(max(1, terms))) / growth * tolerance.scale
-    if (
-        tolerance.order == "any"
-    ):  # the values are compared in sorted order, so a block may have only small ones
+    if tolerance.order == "any":  # compared in sorted order, so a block may have only small values
         least = scale
     rounding = LEAST_ROUNDING * walk / growth * whole.largest if least < scale else 0.0
     of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
-    share, normal = max(norm, FEW_ROUNDINGS * UNIT_ROUNDOFF[dtype]), SMALLEST_NORMAL[dtype]
-    return Bound(of_value, of_scale, scale, normal, least, share, walk, norm, rounding, row)
+    group_norm, normal = max(norm, FEW_ROUNDINGS * UNIT_ROUNDOFF[dtype]), SMALLEST_NORMAL[dtype]
+    return Bound(of_value, of_scale, scale, normal, least, group_norm, walk, norm, rounding, row)
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
@@ -284,7 +283,7 @@ def _compare_floats(expected: Array, actual: Array, bound: Bound, unit: float) -
 
 
 def _kinds(values: Array, unit: float) -> float:
-    """How many different magnitudes make up the norm of some values: fewer where few outweigh others."""
+    """The effective number of different magnitudes in a norm: (sum s)^2 / sum s^2 of their shares s."""
     magnitudes, counts = np.unique(np.abs(_finite(widened(values))), return_counts=True)
     shares = counts * (magnitudes / unit) ** 2
     total = float(shares.sum())
@@ -302,23 +301,23 @@ def deviation(
     ratio, size = np.empty(expected.size, np.float32), expected.size
     rows, blocks, classes = Groups(size, bound.row, unit), Groups(size, BLOCK, unit), Classes(unit)
     partitions = {"row": rows, "block": blocks, "class": classes}
-    around = rows if bound.row else blocks
+    scale_groups = rows if bound.row else blocks
     for part in chunks(size):
-        around.add("values", part, _finite(widened(expected[part])))
-    scales = bound.scales(around.count, around.norm("values"))
-    around.squares["values"][:] = 0.0
+        scale_groups.add("values", part, _finite(widened(expected[part])))
+    scales = bound.scales(scale_groups.count, scale_groups.norm("values"))
+    scale_groups.squares["values"][:] = 0.0  # the second pass adds them again
     for part in chunks(size):
-        reference, side = widened(expected[part]), widened(actual[part])
-        finite = np.isfinite(reference) & np.isfinite(side)
+        reference, computed = widened(expected[part]), widened(actual[part])
+        finite = np.isfinite(reference) & np.isfinite(computed)
         safe = _finite(reference)
-        off = np.where(finite, side, safe) - safe
-        error, scale = np.abs(off), scales[around.index(part)]
+        difference = np.where(finite, computed, safe) - safe
+        error, scale = np.abs(difference), scales[scale_groups.index(part)]
         allowed = bound.of(np.abs(safe), scale)
         share = np.divide(error, allowed, out=np.where(error > 0, np.inf, 0.0), where=allowed > 0)
-        same = (reference == side) | (np.isnan(reference) & np.isnan(side))
+        same = (reference == computed) | (np.isnan(reference) & np.isnan(computed))
         ratio[part] = np.minimum(np.where(finite, share, np.where(same, 0.0, np.inf)), LARGEST_RATIO)
-        classes.draw(off.size)
-        for quantity, values in (("errors", off), ("values", safe), ("scales", scale)):
+        classes.draw(difference.size)
+        for quantity, values in (("errors", difference), ("values", safe), ("scales", scale)):
             for groups in partitions.values():
                 groups.add(quantity, part, values)
     return ratio, partitions

@@ -88,14 +88,14 @@ def with_companions(problem: Problem, names: Sequence[str]) -> list[str]:
     """`names`, the outputs that are compared together with them, and the buffers with their valid counts."""
     names = list(dict.fromkeys(member for name in names for member in together(problem, name)))
     tolerances = [problem.buffers[name].tolerance for name in names]
-    counts = [t.valid for t in tolerances if t is not None and t.valid is not None]
+    counts = [rule.valid for rule in tolerances if rule is not None and rule.valid is not None]
     return list(dict.fromkeys([*names, *counts]))
 
 
 def close_bound(
     problem: Problem, sizes: Mapping[str, int], name: str, whole: Magnitudes, count: int, *, exact: bool
 ) -> tuple[Bound, float]:
-    """How far each element of an output may be off, and the maximum norm of the error over all elements.
+    """The error bound of an output's elements, and the largest allowed norm of the error of all of them.
 
     `whole` describes the `count` elements of the reference that are compared.
     """

@@ -102,8 +102,8 @@ def _merge(base: Table, overrides: Table, *, drop_values: bool = True) -> dict[s
         if choice in overrides and overrides[choice] != merged.get(choice):
             merged.pop("values", None)
     for key, value in overrides.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value, drop_values=drop_values) if both else value
+        both_tables = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value, drop_values=drop_values) if both_tables else value
     return merged
 
 
@@ -137,7 +137,7 @@ def _structured(data: Table, where: str) -> TrainSettings:
 
 
 def _refusal(error: Exception, where: str, key: str = "") -> InputError:
-    """The first error that cattrs reports, as ours; `key`: the dotted key of the table that it is in."""
+    """The first error that cattrs reports, as an `InputError`; `key`: the dotted key of its table."""
     if isinstance(error, ClassValidationError):
         with_field, others = error.group_exceptions()
         first, name = (with_field[0][0], with_field[0][1].name) if with_field else (others[0], "")
@@ -157,35 +157,35 @@ def _refusal(error: Exception, where: str, key: str = "") -> InputError:
 @cache
 def _converter() -> Converter:
     """Takes each value unchanged; a value of the wrong type is refused, not converted."""
-    conv = Converter(forbid_extra_keys=True)
+    converter = Converter(forbid_extra_keys=True)
 
     def listed(value: Any, kind: Any) -> tuple[Any, ...]:
         items = value if isinstance(value, list | tuple) else [value]
-        return tuple(conv.structure(item, get_args(kind)[0]) for item in items)
+        return tuple(converter.structure(item, get_args(kind)[0]) for item in items)
 
     def table(cls: type[Any]) -> Callable[[Any, Any], Any]:
-        of_dict = make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True)
+        structured_fields = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True)
 
         def structure(value: Any, kind: Any) -> Any:
             if not isinstance(value, Mapping):
                 raise _WrongKindError("must be a table", fields(cls)[0].name)
-            return of_dict(value, kind)
+            return structured_fields(value, kind)
 
         return structure
 
-    def of(origin: Any) -> Callable[[Any], bool]:
+    def has_origin(origin: Any) -> Callable[[Any], bool]:
         return lambda kind: get_origin(kind) is origin
 
-    conv.register_structure_hook_factory(is_dataclass, table)
-    conv.register_structure_hook_func(of(tuple), listed)
+    converter.register_structure_hook_factory(is_dataclass, table)
+    converter.register_structure_hook_func(has_origin(tuple), listed)
     for kind in _TYPES:
-        conv.register_structure_hook(kind, _as_it_is)
+        converter.register_structure_hook(kind, _checked_value)
     for origin in (Literal, Mapping):
-        conv.register_structure_hook_func(of(origin), _as_it_is)
-    return conv
+        converter.register_structure_hook_func(has_origin(origin), _checked_value)
+    return converter
 
 
-def _as_it_is(value: Any, kind: Any) -> Any:
+def _checked_value(value: Any, kind: Any) -> Any:
     if get_origin(kind) is Literal:
         valid, expected = value in get_args(kind), f"one of {', '.join(get_args(kind))}"
     elif get_origin(kind) is Mapping:

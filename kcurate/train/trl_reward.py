@@ -38,7 +38,7 @@ class Tally:
             "answers": count,
             "judged_reward": sum(rewards) / count,
             "components": {
-                n: sum(answer.components.get(n, 0.0) for answer in self.judged) / count for n in names
+                key: sum(answer.components.get(key, 0.0) for answer in self.judged) / count for key in names
             },
             "outcomes": dict(sorted(Counter(answer.outcome for answer in self.judged).items())),
             "cheats": sum(answer.cheat for answer in self.judged),
@@ -88,8 +88,8 @@ class Rewards:
                 for answer, ids in zip(judged, completion_ids, strict=True)
             ]
             if self.next_prompts is not None:
-                for answer in zip(tasks, replies, judged, strict=True):
-                    self.next_prompts.saw(*answer)
+                for task, reply, answer in zip(tasks, replies, judged, strict=True):
+                    self.next_prompts.saw(task, reply, answer)
             self._tally.step = trainer_state.global_step + 1
             return [answer.reward for answer in judged]
 
@@ -126,7 +126,7 @@ def line_of(judged: Judged) -> dict[str, Any]:
 
 
 def how_completions_ended(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many of GRPO's completions ended by themselves and at the length limit, from `judged.jsonl`."""
+    """How many GRPO completions ended by themselves and how many at the length limit, from `judged.jsonl`."""
     sampled = [line for line in lines if line.get("stage") == "grpo"]
     truncated = sum(bool(line.get("truncated")) for line in sampled)
     return {"ended": len(sampled) - truncated, "truncated": truncated}

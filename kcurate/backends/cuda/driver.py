@@ -42,10 +42,10 @@ FAULTS: dict[int, FaultReason] = {
 }
 # Errors of stream capture: operations that a graph cannot contain.
 CAPTURE = range(900, 909)
-# How many processes open a GPU at once. The driver opens about 13 contexts a second, whether four or twelve
-# processes ask, and allocations meanwhile wait behind all of them (our measurement, H200, November 2026).
+# How many processes may open a GPU at the same time. The driver creates about 13 contexts a second, for four
+# processes as for twelve, and allocations wait until it is done (our measurement, H200, November 2026).
 AT_ONCE = 3
-# Errors on machines without a usable GPU.
+# Errors on machines without a usable GPU: a stub library, a driver that is too old, no such device.
 ABSENT = frozenset({34, 35, 36, 100, 101, 803, 804})
 
 
@@ -107,7 +107,7 @@ def _turn(resource: str) -> Iterator[None]:
 
 
 def open_context(index: int) -> tuple[Any, Any]:
-    """(device, primary context) of one GPU, current in this thread.
+    """Make one GPU's primary context current in this thread; returns the device and the context.
 
     Raises:
         MissingDependencyError: there is no driver, or no such GPU.

@@ -1,11 +1,11 @@
 """Rules on block size, and on which thread takes which global index.
 
 - small-blocks: blocks of 32 threads, and proportionally more of them.
-- one-thread-blocks: blocks of at most 32 threads become as many blocks of one thread.
+- one-thread-blocks: each block of n threads, at most 32, becomes n blocks of one thread.
 - part-warps: blocks of 8 threads, and proportionally more of them, so most lanes of a warp are idle. In no
   ladder, since small-blocks is in it.
 - strided-threads: `blockIdx.x * blockDim.x + threadIdx.x` becomes `threadIdx.x * gridDim.x + blockIdx.x`, in
-  blocks and grids of any extents, so the distance of neighbouring threads is the number of blocks. The other
+  blocks and grids of any extents, so neighbouring threads are as far apart as there are blocks. The other
   axes may be used in any way. In no ladder, since the other rules here and `chunks` need the original index.
 
 The first three change the plan; they change the code only where a constant stands for a block extent.
@@ -60,7 +60,7 @@ def _fits(width: int, size: int) -> bool:
     return 1 < width <= SMALL if size == 1 else width > size and width % max(size, SMALL) == 0
 
 
-def _resized(subject: Subject, size: int, otherwise: str) -> Side | NotApplicable:
+def _resized(subject: Subject, size: int, unfit: str) -> Side | NotApplicable:
     tree = subject.tree
     reason = "no kernel in one-dimensional blocks of known size"
     edits: list[Edit] = []
@@ -70,7 +70,7 @@ def _resized(subject: Subject, size: int, otherwise: str) -> Side | NotApplicabl
         if not function.kernel or not extents or extents[1:] != (1, 1):
             continue
         if not _fits(extents[0], size):
-            reason = otherwise
+            reason = unfit
             continue
         called = threads.reachable(tree, function)
         width_edits = _width_edits(Ranges(tree, function, extents))
@@ -132,7 +132,7 @@ def _indices(ranges: Ranges, known: Sequence[Index], free: tuple[bytes, ...]) ->
 
 
 def strided_threads(subject: Subject) -> Side | NotApplicable:
-    """Give neighbouring threads elements that are as many apart as there are blocks."""
+    """Give neighbouring threads elements that are `gridDim.x` apart."""
     tree = subject.tree
     reason = "no kernel whose threads have a global index"
     edits: list[Edit] = []
@@ -167,8 +167,8 @@ def _strided(tree: Tree, node: Node) -> Edit:
     casts = tree.nodes("cast_expression", within=node)
     cast = next((b"(%b)" % tree.text(cast_node.child_by_field_name("type")) for cast_node in casts), b"")
     text = b"%bthreadIdx.x * gridDim.x + blockIdx.x" % cast
-    alone = node.parent.type in ("init_declarator", "assignment_expression", "parenthesized_expression")
-    return Edit(node.start_byte, node.end_byte, text if alone else b"(%b)" % text)
+    delimited = node.parent.type in ("init_declarator", "assignment_expression", "parenthesized_expression")
+    return Edit(node.start_byte, node.end_byte, text if delimited else b"(%b)" % text)
 
 
 def _named_width(ranges: Ranges, node: Node) -> bool:
@@ -186,14 +186,14 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
     """Whether a use is part of a known index, or initialises a local used only in one."""
     if node.id in covered:
         return True
-    if depth > 8:
+    if depth > 8:  # locals set from locals
         return False
     for declaration in tree.declared(function.body):
         value = threads.only_value(tree, function, declaration)
         if value is None or not (value.start_byte <= node.start_byte < value.end_byte):
             continue
-        many = sum(other.name == declaration.name for other in tree.declared(function.body)) != 1
-        if many or threads.named_in_a_macro(tree, declaration.name):
+        redeclared = sum(other.name == declaration.name for other in tree.declared(function.body)) != 1
+        if redeclared or threads.named_in_a_macro(tree, declaration.name):
             return False
         set_by = {declaration.node.id}
         if assignment := next((up for up in ancestors(value) if up.type == "assignment_expression"), None):

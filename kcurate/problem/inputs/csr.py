@@ -32,40 +32,40 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
 
 
 def uneven(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
-    """As many entries in all, with one row as long as it can be, and a third of the others empty."""
+    """The same number of entries, with one row as long as possible and a third of the others empty."""
     longest, *others = rng.permutation(lengths.size)
     entries = int(lengths.sum())
-    moved = lengths.copy()
-    moved[others[: lengths.size // 3]] = moved[longest] = 0
-    rest = entries - min(cols, entries)
-    moved = moved * rest // max(1, int(moved.sum()))
-    np.minimum(moved, cols, out=moved)
-    moved[longest] = entries - rest
-    return _filled(rng, moved, cols, entries - int(moved.sum()))
+    in_longest = min(cols, entries)
+    changed = lengths.copy()
+    changed[others[: lengths.size // 3]] = changed[longest] = 0
+    changed = changed * (entries - in_longest) // max(1, int(changed.sum()))
+    np.minimum(changed, cols, out=changed)
+    changed[longest] = in_longest
+    return _filled(rng, changed, cols, entries - int(changed.sum()))
 
 
 def even(lengths: Integers) -> Integers:
-    """As many entries in all, in rows that differ by one at most."""
-    return np.diff(offsets(np.full(lengths.size, int(lengths.sum()))) // lengths.size)
+    """The same number of entries, in rows whose lengths differ by at most one."""
+    return np.diff(np.arange(lengths.size + 1) * int(lengths.sum()) // lengths.size)
 
 
 def path(rng: np.random.Generator, starts: Integers, cols: int) -> Integers:
-    """Columns, ascending and distinct; those of a square matrix lead from row 0 through all rows in random
-    order, hardly more than one at a time: `(entries,) int64`."""
+    """Columns, ascending and distinct in each row: `(entries,) int64`. Of a square matrix they form a graph
+    in which a breadth-first search from row 0 takes the rows in random order, about one at each step."""
     lengths = np.diff(starts)
-    count = lengths.size
-    order = np.arange(max(count, cols))
-    if cols == count:
+    rows = lengths.size
+    order = np.arange(max(rows, cols))
+    if cols == rows:
         order[1:] = rng.permutation(order[1:])
-    last = np.minimum((np.argsort(order)[:count] + 1) * cols // count, cols - 1)
+    last = np.minimum((np.argsort(order)[:rows] + 1) * cols // rows, cols - 1)  # one place after the row's
     first = np.maximum(0, last - lengths + 1)
     columns = order[np.arange(starts[-1]) - np.repeat(starts[:-1] - first, lengths)]
-    row = np.repeat(np.arange(count), lengths)
-    return np.asarray(columns[np.lexsort((columns, row))], np.int64)
+    row_of_entry = np.repeat(np.arange(rows), lengths)
+    return np.asarray(columns[np.lexsort((columns, row_of_entry))], np.int64)
 
 
 def _filled(rng: np.random.Generator, lengths: Integers, cols: int, missing: int) -> Integers:
-    """Give rows with room so many more entries; those with none are the last to get any."""
+    """Add `missing` entries to rows that have room, to empty rows last."""
     while missing:
         room = np.flatnonzero((lengths < cols) & (lengths > 0))
         room = room if room.size else np.flatnonzero(lengths < cols)
