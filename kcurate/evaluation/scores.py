@@ -1,8 +1,8 @@
 """The scores of a model: which share of its completions compile, are correct, are faster, and by how much.
 
-Means are over tasks, intervals over families. A copy is never correct here; the best turn of a sample counts.
-Completions that the harness failed to judge are in the counts of outcomes and nowhere else. Not covered:
-intervals (`intervals`), the difference of two models (`comparing`).
+Means are over tasks; intervals resample families. A copy never counts as correct here; the best turn of a
+sample counts. Completions that the harness failed to judge count only in totals (outcomes, tokens, costs).
+Not covered: intervals (`intervals`), the difference of two models (`comparing`).
 """
 
 from __future__ import annotations
@@ -105,13 +105,13 @@ class Scores:
 
 def grouped(rows: Sequence[Completion]) -> list[Group]:
     """The judged samples by task, ordered by its id."""
-    turns: dict[tuple[str, str], dict[int, list[Completion]]] = defaultdict(lambda: defaultdict(list))
+    by_task: dict[tuple[str, str], dict[int, list[Completion]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.outcome != OURS:
-            turns[row.task, row.family][row.sample].append(row)
+            by_task[row.task, row.family][row.sample].append(row)
     return [
-        Group(*key, [best_of(turns_of) for turns_of in samples.values()])
-        for key, samples in sorted(turns.items())
+        Group(task, family, [best_of(turns) for turns in samples.values()])
+        for (task, family), samples in sorted(by_task.items())
     ]
 
 
@@ -248,7 +248,7 @@ def read_rows(path: Path) -> tuple[Scores, ...]:
     """The rows of a file of scores; none if it is missing.
 
     Raises:
-        InputError: not such a file.
+        InputError: not a scores file.
     """
     if not path.is_file():
         return ()
