@@ -1,4 +1,4 @@
-"""Whether an output equals the reference, within the rounding of its arithmetic; decided only here.
+"""Whether an output equals the reference, within the rounding of its arithmetic; only this module decides.
 
 Integers must be equal. A floating-point element r passes if
 
@@ -22,10 +22,10 @@ rounding of the largest value leaves behind where values cancel. Each row (the l
 
 where n is the number of elements of the group, and `norm` is that of the whole output, but at least
 `FEW_ROUNDINGS` unit roundoffs, since a single element may dominate a group. The whole output may exceed
-`norm` by the difference over sqrt(m), where m different values make it up, since equal ones round alike, and
-by as much as its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums
-of terms with either sign are about normal, and only in one group of 10**12 is the root mean square of n such
-sums less than their standard deviation over sqrt(e) * 10**(12 / n) (Chernoff's bound of chi-squared).
+`norm` by that increase over sqrt(m), where m is its number of distinct values, since equal ones round alike,
+and by as much as its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums of
+terms of both signs are nearly normal, and the root mean square of n such sums is less than their standard
+deviation over sqrt(e) * 10**(12 / n) in at most one group of 10**12 (Chernoff bound for chi-squared).
 
 A row (or block) that passes only because of `least` must be off by at least a rounding of the largest value:
 if small values were computed in a narrower type, or left out, the error is smaller than that.
@@ -66,13 +66,13 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions allowed for, if the reference's own rounding is small.
 CHAIN_TERMS = 1 << 20
-# The least bound on a group's relative error, in unit roundoffs: the distance of two neighbours.
+# The least bound on a group's relative error, in unit roundoffs (two adjacent numbers are up to 2 apart).
 FEW_ROUNDINGS = 4.0
 # Shorter rows have no separate bound.
 ROW_LEAST = 8
-# How much larger than the values of a row its cancelled terms may be, unless that would excuse a missing row.
+# S of a long row is at most this times its root mean square; less where that would let a missing row pass.
 ROOM = 16.0
-# A row or block above this share of the output's root mean square cannot consist of rounding errors.
+# A row or block above this share of the output's root mean square is more than rounding errors.
 LARGEST_CANCELLED = 1 / 400
 # The least rms that roundings leave in a row, as a share of a unit roundoff of the largest value.
 LEAST_ROUNDING = 1 / 50
@@ -102,13 +102,13 @@ class Magnitudes:
     def of(cls, reference: Array) -> Magnitudes:
         """The magnitudes of an array of any floating type; non-finite values count as zero."""
         parts = list(chunks(reference.size))
-        largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
+        largest = max((float(np.abs(_finite(widened(reference[at]))).max()) for at in parts), default=0.0)
         if not largest:
             return cls(0.0, 0.0)
         squares = 0.0
-        for p in parts:
-            share = _finite(widened(reference[p])) / largest  # the square of a large number would overflow
-            squares += float(np.dot(share, share))
+        for at in parts:
+            scaled = _finite(widened(reference[at])) / largest  # the square of a large number would overflow
+            squares += float(np.dot(scaled, scaled))
         return cls(largest, largest * float(np.sqrt(squares / reference.size)))
 
 
@@ -156,7 +156,7 @@ class Bound:
     def of_whole(self, rms: float, count: int, kinds: float | None = None) -> float:
         """The largest allowed norm of all errors, from the root mean square of `count` elements.
 
-        `kinds`: of how many different values they are (None: `count`), since equal ones round alike.
+        `kinds`: how many distinct values there are (None: `count`), since equal ones round alike.
         """
         root = float(np.sqrt(max(1, count)))
         declared = (C + KAPPA / root) * self.walk * max(0.0, self.least - rms)
@@ -165,9 +165,9 @@ class Bound:
 
     def of_groups(self, groups: Groups) -> Array:
         """The largest allowed norm of the errors in each group."""
-        return self._of(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
+        return self._norms(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
 
-    def _of(self, count: Array, values: Array, scales: Array) -> Array:
+    def _norms(self, count: Array, values: Array, scales: Array) -> Array:
         root = np.sqrt(count)
         walk = (C + KAPPA / root) * self.walk * np.hypot(values, scales)
         return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
@@ -183,7 +183,7 @@ class Bound:
     def own(self, groups: Groups) -> Array:
         """As `of_groups`, but without `least`: the errors that each group's own values allow."""
         count, values = np.maximum(groups.count, 1), groups.norm("values")
-        return self._of(count, values, self._own_scales(count, values) * np.sqrt(count))
+        return self._norms(count, values, self._own_scales(count, values) * np.sqrt(count))
 
 
 def row_of(shape: Sequence[int]) -> int:
@@ -202,16 +202,14 @@ def bound_of(
     walk = growth * UNIT_ROUNDOFF[tolerance.accumulate or dtype]
     scale = whole.rms
     least = min(scale, whole.largest / (C * growth), LARGEST_CANCELLED * scale / (C * walk))
-    if tolerance.scale is not None:  # terms that cancel leave a small sum with the rounding of a large one
+    if tolerance.scale is not None:  # a small sum of large terms that cancel has the rounding of those terms
         scale = least = float(np.sqrt(max(1, terms))) / growth * tolerance.scale
-    if (
-        tolerance.order == "any"
-    ):  # the values are compared in sorted order, so a block may have only small ones
+    if tolerance.order == "any":  # outputs are sorted before they are compared: some blocks are all small
         least = scale
     rounding = LEAST_ROUNDING * walk / growth * whole.largest if least < scale else 0.0
     of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
-    share, normal = max(norm, FEW_ROUNDINGS * UNIT_ROUNDOFF[dtype]), SMALLEST_NORMAL[dtype]
-    return Bound(of_value, of_scale, scale, normal, least, share, walk, norm, rounding, row)
+    of_group, normal = max(norm, FEW_ROUNDINGS * UNIT_ROUNDOFF[dtype]), SMALLEST_NORMAL[dtype]
+    return Bound(of_value, of_scale, scale, normal, least, of_group, walk, norm, rounding, row)
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
@@ -311,14 +309,14 @@ def deviation(
         reference, side = widened(expected[part]), widened(actual[part])
         finite = np.isfinite(reference) & np.isfinite(side)
         safe = _finite(reference)
-        off = np.where(finite, side, safe) - safe
-        error, scale = np.abs(off), scales[around.index(part)]
+        difference = np.where(finite, side, safe) - safe
+        error, scale = np.abs(difference), scales[around.index(part)]
         allowed = bound.of(np.abs(safe), scale)
         share = np.divide(error, allowed, out=np.where(error > 0, np.inf, 0.0), where=allowed > 0)
         same = (reference == side) | (np.isnan(reference) & np.isnan(side))
         ratio[part] = np.minimum(np.where(finite, share, np.where(same, 0.0, np.inf)), LARGEST_RATIO)
-        classes.draw(off.size)
-        for quantity, values in (("errors", off), ("values", safe), ("scales", scale)):
+        classes.draw(difference.size)
+        for quantity, values in (("errors", difference), ("values", safe), ("scales", scale)):
             for groups in partitions.values():
                 groups.add(quantity, part, values)
     return ratio, partitions
