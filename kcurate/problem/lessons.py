@@ -129,13 +129,13 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
         answers: dict[str | None, str | None] = {}
         for answered in group:
             technique = _technique(answered.of.pair, answers.keys()) if answers else None
-            if answers and (
-                technique is None or answered.answer is None or answered.answer in answers.values()
-            ):
+            repeated = answered.answer is None or answered.answer in answers.values()
+            if answers and (technique is None or repeated):
                 untaught[answered.of.pair.id] = Untaught.SAME_PROMPT
                 continue
             answers[technique.name if technique else None] = answered.answer
             taught.append(_lesson(answered, technique, brief=brief))
+    # Taken from the proved pairs, since the origin of a lesson's pair says `model`.
     pairs = (answered.of.pair for group in groups for answered in group)
     minted = {pair.id for pair in pairs if pair.origin.kind == "minted"}
     selected = _of_rules(taught, minted, untaught)
