@@ -67,10 +67,9 @@ def mean(
 
 
 def detectable(values: Sequence[float], families: Sequence[str]) -> float | None:
-    """The difference that would be found in four of five repetitions, from the spread of these differences.
+    """The smallest difference that would be found with 80% power, from the spread of these differences.
 
-    None below `LEAST_FAMILIES` families, which get no interval, and if all differences are 0: then there is
-    no spread to compute it from.
+    None below `LEAST_FAMILIES` families, which get no interval, and if the differences do not vary.
     """
     sums, counts = _by_family(values, families)
     if len(sums) < LEAST_FAMILIES:
@@ -95,7 +94,7 @@ def _error(sums: Array, counts: Array) -> Array:
 
 
 def _resampled(sums: Array, counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Means of families drawn with replacement, and their standard errors."""
+    """The means over families sampled with replacement, and their standard errors."""
     drawn = rng.integers(0, len(sums), (RESAMPLES, len(sums)))
     sums, counts = sums[drawn], counts[drawn]
     return sums.sum(1) / counts.sum(1), _error(sums, counts)

@@ -1,4 +1,4 @@
-"""OpenEnv: an environment whose action is a reply, and its server.
+"""An OpenEnv environment whose action is a model's reply, and its server.
 
     JUDGE_URL=http://127.0.0.1:8077 uvicorn --factory kcurate.integrations.openenv:app
 
@@ -88,7 +88,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
 
     @property
     def state(self) -> State:
-        """The episode and its replies so far."""
+        """The episode's id and its number of replies so far."""
         return self._state
 
 

@@ -1,9 +1,9 @@
-"""Both sides once more on the emulator, with their threads in random orders: a race changes answers.
+"""Runs both sides again on the emulator with threads in random orders, since a race changes answers.
 
-CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; the usual runs have
-two of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and what it
-stores may be seen late by other blocks. They run at the first test size and, where that is quick, at the
-largest. Where a GPU cannot hold all blocks of a kernel at once, these begin in any order, and few at a time.
+CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; earlier runs only
+alternate between forward and reverse order. Here both sides are compiled so that the emulator may switch
+threads at any memory access, and other blocks may see stores late. They run at the first test size and, if
+that is quick, at the largest. If a GPU cannot hold all blocks, they start in any order, a few at a time.
 Not covered: the order (`kcurate/backends/emulator/runtime/scheduler.h`), late stores (`stores.h` there).
 """
 
@@ -30,18 +30,18 @@ from kcurate.records.pair import SideName
 
 WHY = "depends on the order of threads (a missing barrier or fence?), or on memory that nothing has set"
 SEED_BITS = 32
-# Further orders and the largest test size are tried for so many seconds of a processor; one order is always.
+# After this much CPU time no further order and no larger size is tried; the first order always runs.
 QUICK_S = 0.4
 DIFFERS = "differs from its answer in the usual order"
-# No GPU of 2026 has more multiprocessors (RTX PRO 6000: 188), and none of these holds more blocks, threads or
-# shared memory, of which each block takes some (CUDA C++ Programming Guide, "Compute Capabilities").
+# No GPU of 2026 has more multiprocessors (RTX PRO 6000: 188), or holds more blocks, threads and shared bytes
+# in one; each block takes `RESERVED_BYTES` (CUDA C++ Programming Guide, "Compute Capabilities").
 MULTIPROCESSORS, BLOCKS, THREADS, SHARED_BYTES, RESERVED_BYTES = 192, 32, 2048, 228 << 10, 1 << 10
 
 
 def examine_orders(verification: Verification, compilers: CompileWorkers, count: int) -> None:
     """Run both sides in up to `count` orders at one or two test sizes, after all other runs in their workers.
 
-    Nothing follows where a side cannot be compiled for it, or runs into a time limit.
+    If a side cannot be compiled for this or times out, the check neither passes nor fails.
 
     Raises:
         Ruling: `nondeterministic`: a side's answers differ, or it fails in one of the orders.
@@ -52,7 +52,7 @@ def examine_orders(verification: Verification, compilers: CompileWorkers, count:
 
 
 def _same_in_all(verification: Verification, compilers: CompileWorkers, count: int) -> bool:
-    """Whether all sides could be run, and gave the same answers."""
+    """Whether all CUDA sides finished in every order; raises a ruling if answers differ."""
     case = verification.case
     sides = [side for side in verification.order if getattr(case.candidate, side).language == "cuda"]
     binaries = compilers.compile([request_of(case.candidate, side, turns=True) for side in sides])
@@ -63,16 +63,16 @@ def _same_in_all(verification: Verification, compilers: CompileWorkers, count: i
 
 
 def _keeps_its_answers(verification: Verification, side: SideName, compiled: Compiled, count: int) -> bool:
-    """Whether a side finished in every order; each order gave the same answers."""
+    """Whether a side finished in every order tried; raises a ruling if its answers differ."""
     proxy = verification.sides[side]
     proxy.load(verification.case.candidate, compiled, "turns")
-    dice = random.Random(verification.seed ^ 0x07D3)
+    rng = random.Random(verification.seed ^ 0x07D3)
     room = _room(verification, side)
     usual = {trial.slot: verification.answered[trial.slot][side] for trial in _chosen(verification)}
     until_cpu_s = proxy.worker.cpu_s + QUICK_S
     for trial, _ in itertools.product(_chosen(verification), range(count)):
         try:
-            reply = _reply(verification, trial, side, dice.randrange(1, 1 << SEED_BITS), room)
+            reply = _reply(verification, trial, side, rng.randrange(1, 1 << SEED_BITS), room)
             usual[trial.slot] = _agreed(verification, trial, side, reply, usual[trial.slot])
         except Ruling as failed:
             if failed.outcome is Outcome.TIMEOUT or failed.unexplained:
@@ -90,9 +90,9 @@ def _chosen(verification: Verification) -> list[Trial]:
 
 
 def _room(verification: Verification, side: SideName) -> dict[str, int]:
-    """For each kernel, the most static shared bytes a block with which a GPU holds all of its blocks at once.
+    """For each kernel, the most static shared bytes per block at which a GPU can hold all blocks at once.
 
-    At every size of the problem; below 0 where it never does.
+    The minimum over all sizes of the problem; negative if no GPU can.
     """
     problem, room = verification.problem, dict[str, int]()
     for sizes in problem.sizes.all:
@@ -111,31 +111,30 @@ def _room(verification: Verification, side: SideName) -> dict[str, int]:
 def _agreed(
     verification: Verification, trial: Trial, side: SideName, reply: RunReply, usual: Outputs
 ) -> Outputs:
-    """The answers of the usual order that those of another order are equal to.
+    """Check the answers of a random order; returns those of the usual order that they equal.
 
-    Where they differ from `usual`, this build may round otherwise than the side's own, since it contracts:
-    then the usual order of this build counts, if it is right, be it as the reference's contracted build is.
+    This build contracts to FMA, so it may round differently from `usual`. Then its own answers in the usual
+    order count, if they agree with `usual`, or with the reference's from the same build.
 
     Raises:
         Ruling: they are not equal.
     """
     try:
         verification.check_repeats(trial, side, reply, usual, range(1), DIFFERS)
+        return usual
     except Ruling:
-        rounded = _of_build(verification, trial, side, usual)
-        reference = verification.reference
-        if _differ(verification, trial, usual, rounded) and side != reference:
+        contracted, reference = _contracted(verification, trial, side, usual), verification.reference
+        if _differ(verification, trial, usual, contracted) and side != reference:
             if "turns" not in verification.sides[reference].loaded:
                 raise
-            if _differ(verification, trial, _of_build(verification, trial, reference, usual), rounded):
+            if _differ(verification, trial, _contracted(verification, trial, reference, usual), contracted):
                 raise
-        verification.check_repeats(trial, side, reply, rounded, range(1), DIFFERS)
-        return rounded
-    return usual
+    verification.check_repeats(trial, side, reply, contracted, range(1), DIFFERS)
+    return contracted
 
 
-def _of_build(verification: Verification, trial: Trial, side: SideName, usual: Outputs) -> Outputs:
-    """What a side answers in the usual order, compiled as for the others."""
+def _contracted(verification: Verification, trial: Trial, side: SideName, usual: Outputs) -> Outputs:
+    """A side's answers in the usual order from the build for random orders, which contracts to FMA."""
     reply = _reply(verification, trial, side, 0, {})
     return {**usual, **verification.outputs(trial, side, reply, 0, verification.output_names())}
 
@@ -148,7 +147,7 @@ def _differ(verification: Verification, trial: Trial, plain: Outputs, outputs: O
 def _reply(
     verification: Verification, trial: Trial, side: SideName, order: int, room: Mapping[str, int]
 ) -> RunReply:
-    """What a side answers in an order (0: the usual one).
+    """A side's reply for one order of threads, given by its seed (0: the usual order).
 
     Raises:
         Ruling: it failed.

@@ -1,8 +1,8 @@
 """Turns a PyTorch module in KernelBench's layout into a problem: sizes, buffers, tolerances, the call.
 
 Runs the module's code, so it belongs in a worker process (`kernelbench.worker`). A problem is returned only
-after it ran on the emulator as the judge runs it, and passed the judge's negative controls. Not covered: the
-single steps (`meta_shapes`, `sizes`, `values`, `strength`).
+after it ran on the emulator as the judge runs it, and passed the judge's negative controls. Each step has a
+module of its own (`meta_shapes`, `sizes`, `values`, `strength`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kcurate.kernelbench.meta_shapes import MODEL, Array, Facts, forward_names, 
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.records import Buffer, Call, Expr, Init, Problem, Scalar, Side, Sizes, Tolerance
 
-# Largest total of array elements and of additions in a test, since the emulator runs it.
+# A test runs on the emulator: the most array elements, and the most additions, that it may have.
 MAX_TEST_ELEMENTS = 2_000_000
 MAX_TEST_TERMS = 60_000_000
 # Longer sums are assumed to be reduced as a tree, with at least `PARTIAL_SUMS` partial sums.
 MANY_TERMS = 1 << 20
 PARTIAL_SUMS = 256
-# Keywords of CUDA C++, which no buffer may have as its name.
+# Keywords and types of CUDA C++, which no buffer may have as its name.
 TAKEN = frozenset(
     {
         *("auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do", "double"),
@@ -40,9 +40,9 @@ TAKEN = frozenset(
 )
 # How many inputs are sampled to recognise their distribution, and about how large each is.
 SAMPLES = 3
-# Steps in which a tolerance is widened.
-WIDER = 4
 SAMPLED_ELEMENTS = 20_000
+# A tolerance is widened by this factor at a time.
+WIDER = 4
 START_SEED = 0
 
 
@@ -65,13 +65,15 @@ def problem_of(code: str, bench_bytes: int | None, widest: int = 1) -> ModulePro
     """
     import torch
 
-    # A worker analyses many modules. Ranges of parameters come from the weights that a module starts with, so
-    # without a seed of its own a module's problem would depend on which modules the worker saw before.
+    # A worker analyses many modules, and ranges of parameters come from a module's initial weights: without
+    # this seed, a module's problem would depend on which modules the worker analysed before.
     torch.manual_seed(START_SEED)
     return _Maker(code, bench_bytes, widest).strong_problem()
 
 
 class _Maker:
+    """Finds which constants of a module are its sizes, and formulas over them for its shapes and sums."""
+
     def __init__(self, code: str, bench_bytes: int | None, widest: int = 1) -> None:
         self.widths = [WIDER**step for step in range(8) if WIDER**step <= widest]
         self.facts = functools.cache(self._facts)
@@ -95,7 +97,7 @@ class _Maker:
         self.names = sizing.moving(self.constants, self.numbers, shapes)
 
     def _join(self) -> None:
-        """If no constant can vary alone, make one of those that have equal values."""
+        """Merge constants of equal value into one, which may be a size where none of them is alone."""
         code, by_value = self.code, dict[int, list[str]]()
         for name, value in self.constants.items():
             by_value.setdefault(value, []).append(name)
@@ -114,7 +116,7 @@ class _Maker:
         return facts if nonempty and facts.form() == self.base.form() else None
 
     def numbers(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
-        """All numbers in the facts at these sizes; None if the module does not run."""
+        """`Facts.numbers` at these sizes; None if the module does not run there with the same structure."""
         facts = self.facts(tuple(sizes.items()))
         return None if facts is None else facts.numbers()
 
@@ -137,7 +139,7 @@ class _Maker:
         return self._elements(sizes) <= MAX_TEST_ELEMENTS and terms <= MAX_TEST_TERMS
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the module runs at these sizes with the same structure (only sizes differ)."""
+        """Whether the module runs at these sizes with the same structure."""
         return self.numbers(sizes) is not None
 
     def _bench(self, limit: int | None) -> dict[str, int]:
@@ -146,10 +148,9 @@ class _Maker:
         stuck: set[str] = set()
         while limit is not None and self._bytes(sizes) > limit and len(stuck) < len(sizes):
             free = [name for name in self.names if name not in stuck]
-            leading, least = self.leading, 2 if self.leading.startswith("batch") else 16
-            name = (
-                leading if leading in free and sizes[leading] > least else max(free, key=lambda n: sizes[n])
-            )
+            least = 2 if self.leading.startswith("batch") else 16
+            use_leading = self.leading in free and sizes[self.leading] > least
+            name = self.leading if use_leading else max(free, key=lambda free_name: sizes[free_name])
             halved = {**sizes, name: max(1, sizes[name] // 2)}
             if halved == sizes or self.numbers(halved) is None:
                 stuck.add(name)
@@ -235,15 +236,14 @@ class _Plan:
         return name
 
     def _inits(self) -> dict[str, Init]:
-        """The generator of every input, and of the state that has one."""
-        inits: dict[str, Init] = {}
-        highs = iter(self._highs)
+        """The generator of every input and parameter, and of every registered buffer that one fits."""
+        inits, highs = dict[str, Init](), iter(self._highs)
         samples = self._sampled()
         for index, name in enumerate(self.inputs):
             if not isinstance(self.facts.inputs[index], Array):
                 continue
-            low = self.facts.bounds.get(index)
-            bounds = (low[0], next(highs)) if low is not None else None
+            known = self.facts.bounds.get(index)
+            bounds = (known[0], next(highs)) if known is not None else None
             init = valuing.input_init([arrays[index] for arrays in samples], bounds)
             if init is None:
                 raise ProblemError(f"no generator produces values like those of {name}")
@@ -293,8 +293,7 @@ class _Plan:
         `width`: a factor of the tolerance.
         """
         shapes = iter(self._shapes)
-        buffers: dict[str, Buffer] = {}
-        scalars: dict[str, Scalar] = {}
+        buffers, scalars = dict[str, Buffer](), dict[str, Scalar]()
         for name, value in zip(self.inputs, self.facts.inputs, strict=True):
             if isinstance(value, Array):
                 choices = valuing.harder(self.inits[name], self.facts.product)
@@ -319,13 +318,14 @@ class _Plan:
     def _tolerance(self, width: int) -> Tolerance:
         """The tolerance for the longest sum; very long sums over one tensor count as reduced in a tree."""
         facts = self.maker.at(self.maker.bench)
-        sizes: dict[Expr, None] = {}
+        lengths: dict[Expr, None] = {}  # in order of first occurrence
         for terms, number, reduced in zip(self._terms, facts.terms, facts.reduced, strict=True):
             as_tree = reduced and number > MANY_TERMS
-            sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if as_tree else terms] = None
-        longest = [terms for terms in sizes if terms != 1]
-        terms = longest[0] if len(longest) == 1 else f"max({', '.join(map(str, longest))})" if longest else 1
-        return Tolerance(terms=terms if width == 1 else f"({terms}) * {width * width}")
+            lengths[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if as_tree else terms] = None
+        sums = [terms for terms in lengths if terms != 1]
+        longest = f"max({', '.join(map(str, sums))})" if len(sums) > 1 else sums[0] if sums else 1
+        # The bound grows with the square root of the terms.
+        return Tolerance(terms=longest if width == 1 else f"({longest}) * {width * width}")
 
 
 def _take(shapes: Iterator[Expr], array: Array) -> tuple[Expr, ...]:

@@ -1,6 +1,6 @@
 """`kcurate mint rate`: how often a model solves minted problems, as lines of `rates.jsonl`.
 
-An evaluation (`kcurate.evaluation`) asks and judges; a sample passes if it is right and not the given code.
+`kcurate.evaluation` samples and judges; a sample passes if it is correct and no copy of the given code.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from kcurate.mint.settings import MintConfig, RatingConfig
 from kcurate.records import Summary
 
 RATES = "rates.jsonl"
+FASTER = 1.05  # `faster` counts samples with a larger confirmed speedup
 
 
 def rate(config: MintConfig, rating: RatingConfig, *, note: Note = silent) -> Summary:
-    """Ask the model for answers, judge them, and keep its rates in place of earlier ones.
+    """Sample the model, judge its answers, and replace its earlier rates.
 
-    The same call again goes on where it stopped.
+    The same call again resumes an interrupted run.
 
     Raises:
         OptionError: no model. InputError: no minted problem. Others as in `kcurate.evaluation.stage.run`.
@@ -40,8 +41,8 @@ def rate(config: MintConfig, rating: RatingConfig, *, note: Note = silent) -> Su
         limit=rating.limit,
         samples=rating.samples,
     )
-    asked = hashlib.sha256(codec.canonical_json(codec.to_data(evaluated))).hexdigest()
-    folder = EvalFolder(config.workspace / "runs" / f"rate-{asked[:12]}")
+    digest = hashlib.sha256(codec.canonical_json(codec.to_data(evaluated))).hexdigest()
+    folder = EvalFolder(config.workspace / "runs" / f"rate-{digest[:12]}")
     summary, _ = stage.run(
         EvalConfig(
             folder.root,
@@ -65,7 +66,7 @@ def rate(config: MintConfig, rating: RatingConfig, *, note: Note = silent) -> Su
             "samples": len(group.samples),
             "compile": sum(sample.compiles for sample in group.samples),
             "pass": sum(sample.correct for sample in group.samples),
-            "faster": sum(sample.faster_than(1.05) for sample in group.samples) if about["timed"] else None,
+            "faster": sum(sample.faster_than(FASTER) for sample in group.samples) if about["timed"] else None,
             "device": about["device"],
         }
     text = "".join(json.dumps(line) + "\n" for _, line in sorted(lines.items()))
@@ -75,6 +76,6 @@ def rate(config: MintConfig, rating: RatingConfig, *, note: Note = silent) -> Su
 
 
 def read(workspace: Workspace) -> list[dict[str, Any]]:
-    """The rates of a workspace, a line a problem and model."""
+    """The rates of a workspace, one for each problem and model."""
     path = workspace.root / RATES
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []

@@ -58,7 +58,7 @@ class MintConfig:
 
 @dataclass(frozen=True)
 class RatingConfig:
-    """What `kcurate mint rate` asks of which model."""
+    """The model that `kcurate mint rate` samples, on how many problems, and limits on cost and time."""
 
     model: Annotated[
         str, Option("rate: the model, named as in kcurate eval.", metavar="NAME", default=None)

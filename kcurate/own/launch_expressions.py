@@ -1,7 +1,7 @@
-"""Grids, blocks and shared memory as Python gives them, as expressions over a kernel's integer parameters.
+"""Turns grids, blocks and shared memory from Python into expressions over a kernel's integers.
 
-A function is called once with stand-ins that write down what is computed. Not covered: what expressions mean
-(`kcurate.problem.expressions`).
+A function of sizes is called once with symbols, which record its arithmetic as text. Not covered: what
+expressions mean (`kcurate.problem.expressions`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Launching:
 
     @classmethod
     def of(cls, grid: Any, block: Any, shared_bytes: Any = 0, cooperative: bool = False) -> Launching:
-        """Reads what Python gave.
+        """The launch configuration from Python values (see `Extents`).
 
         Raises:
-            InputError: something that is no launch configuration.
+            InputError: not a launch configuration.
         """
         (shared,) = expressions(shared_bytes, "shared_bytes", most=1)
         return cls(expressions(grid, "grid"), expressions(block, "block"), shared, cooperative)
@@ -54,7 +54,7 @@ class Launching:
 
 
 class Symbol:
-    """Stands for an integer, and writes down what is computed from it."""
+    """Stands for an integer, and records as text what is computed from it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -76,7 +76,7 @@ class Symbol:
 
 
 def _operator(sign: str) -> tuple[Callable[[Symbol, object], Symbol], Callable[[Symbol, object], Symbol]]:
-    def number(value: object) -> str:
+    def text_of(value: object) -> str:
         if isinstance(value, Symbol):
             return value.text
         if isinstance(value, int | np.integer) and not isinstance(value, bool):
@@ -84,10 +84,10 @@ def _operator(sign: str) -> tuple[Callable[[Symbol, object], Symbol], Callable[[
         raise InputError(f"computes with {value!r}, which is no whole number")
 
     def left(self: Symbol, other: object) -> Symbol:
-        return Symbol(f"({self.text} {sign} {number(other)})")
+        return Symbol(f"({self.text} {sign} {text_of(other)})")
 
     def right(self: Symbol, other: object) -> Symbol:
-        return Symbol(f"({number(other)} {sign} {self.text})")
+        return Symbol(f"({text_of(other)} {sign} {self.text})")
 
     return left, right
 
@@ -99,10 +99,10 @@ for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "mod":
 
 
 def expressions(value: Any, where: str, most: int = AXES) -> tuple[Expr, ...]:
-    """One expression an axis: from a number, text, a function of sizes, or a sequence of these.
+    """One expression for each axis: from a number, text, a function of sizes, or a sequence of these.
 
     Raises:
-        InputError: something else.
+        InputError: not one of these.
     """
     if callable(value):
         value = _traced(value, where)
@@ -130,10 +130,9 @@ def _expression(axis: Any, where: str) -> Expr:
 
 
 def _traced(function: Callable[..., Any], where: str) -> Any:
-    """What a function of sizes computes, over the names of its parameters."""
+    """What a function of sizes returns when it is called with a symbol for each of its parameters."""
     try:
-        names = list(inspect.signature(function).parameters)
-        return function(*(Symbol(name) for name in names))
+        return function(*map(Symbol, inspect.signature(function).parameters))
     except InputError as error:
         raise InputError(error.what, where=where, hint=error.hint) from error
     except Exception as error:  # the function is the user's code, which may raise anything

@@ -23,9 +23,9 @@ from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Technique
 from kcurate.records import Candidate, Prompt
 
-# Pairs whose slow side was made by a rule become examples from this speedup on. At most a fifth of them come
-# from one rule and at most a third are local edits; at most a fifth of minted answers have the same
-# schedules. `FEW` of each are always allowed.
+# A pair whose slow side was made by a rule needs this speedup. At most a fifth of such pairs come from one
+# rule and at most a third are local edits; at most a fifth of minted answers have the same schedules. `FEW`
+# of each are always allowed.
 RULE_GAIN = 1.5
 SHARE, LOCAL_SHARE = 1 / 5, 1 / 3
 FEW = 4
@@ -58,7 +58,7 @@ class Untaught(StrEnum):
 class Proved:
     """A pair as it is published, with its measured speedup (None: not timed) and the GPU of the measurement.
 
-    `interval`: the speedup's confidence interval. `target`: what a side could reach there, in words.
+    `interval`: the speedup's confidence interval. `target`: in words, what a side could reach on that GPU.
     """
 
     pair: Candidate
@@ -69,7 +69,7 @@ class Proved:
 
     @property
     def where(self) -> str:
-        """The GPU and the target there, as prompts have them; empty if the GPU is not known."""
+        """The GPU and the target on it, one a line, for the prompt; empty if the GPU is not known."""
         return "\n".join(part for part in (self.gpu, self.target) if part and self.gpu)
 
     @classmethod
@@ -108,7 +108,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Lessons:
-    """The training examples (`taught`), sorted by the id of their pair, and why other pairs are none.
+    """The training examples (`taught`), sorted by the id of their pair, and why other pairs were left out.
 
     `answers`: all answers to each prompt, the fastest first.
     """
@@ -129,20 +129,17 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
         answers: dict[str | None, str | None] = {}
         for answered in group:
             technique = _technique(answered.of.pair, answers.keys()) if answers else None
-            if answers and (
-                technique is None or answered.answer is None or answered.answer in answers.values()
-            ):
+            repeated = answered.answer is None or answered.answer in answers.values()
+            if answers and (technique is None or repeated):
                 untaught[answered.of.pair.id] = Untaught.SAME_PROMPT
                 continue
             answers[technique.name if technique else None] = answered.answer
             taught.append(_lesson(answered, technique, brief=brief))
-    minted = {answered.of.pair.id for group in groups for answered in group if _is_minted(answered.of.pair)}
+    # Taken from the proved pairs, since the origin of a lesson's pair says `model`.
+    pairs = (answered.of.pair for group in groups for answered in group)
+    minted = {pair.id for pair in pairs if pair.origin.kind == "minted"}
     selected = _of_rules(taught, minted, untaught)
     return Lessons(tuple(sorted(selected, key=lambda lesson: lesson.pair.id)), untaught, groups)
-
-
-def _is_minted(pair: Candidate) -> bool:
-    return pair.origin.kind == "minted"
 
 
 def _of_rules(
@@ -166,7 +163,7 @@ def _of_rules(
     ]
 
 
-Capped = Iterator[tuple[str, float, Untaught]]
+Capped = Iterator[tuple[str, float, Untaught]]  # name, largest share of it, reason beyond that
 
 
 def _of_a_rule(lesson: Lesson) -> Capped:
@@ -182,7 +179,10 @@ def _of_a_schedule(lesson: Lesson) -> Capped:
 def _within(
     lessons: list[Lesson], capped: Callable[[Lesson], Capped], untaught: dict[str, Untaught]
 ) -> list[Lesson]:
-    """The first of these lessons, as many as keep each name within its share of those that are kept."""
+    """Keep lessons in order, so that each name from `capped` has at most its share of those kept.
+
+    Each dropped lesson shrinks the total that shares refer to, so this repeats until the total is stable.
+    """
     size = len(lessons)
     while True:
         counts, kept, dropped = Counter[str](), list[Lesson](), dict[str, Untaught]()
@@ -234,7 +234,7 @@ def completion_of(pair: Candidate, *, whole: bool = False) -> str | None:
 
 
 def _technique(pair: Candidate, used: Collection[str | None]) -> Technique | None:
-    """The first of the pair's techniques by which no other answer to its prompt is asked for."""
+    """The first of the pair's techniques for which no prompt with the same given code asks yet."""
     techniques = vocabulary()
     return next(
         (techniques[name] for name in pair.techniques if name in techniques and name not in used), None
@@ -272,15 +272,15 @@ def gpu_named(device: str, compiler: str | None, details: Mapping[str, Any] | No
 
 
 def together(codes: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """For each family, the families that belong in its split, because they share a function.
+    """For each family, the families that must be in the same split, because they share a function.
 
     `codes`: a family and one side's code, for every side.
     """
     listed = sorted(set(codes))
     groups = {family: {family} for family, _ in listed}
     for inclusion in held([code for _, code in listed]):
-        first, second = groups[listed[inclusion.of][0]], groups[listed[inclusion.by][0]]
-        if first is not second:
-            first |= second
-            groups |= dict.fromkeys(second, first)
+        merged, other = groups[listed[inclusion.of][0]], groups[listed[inclusion.by][0]]
+        if merged is not other:
+            merged |= other
+            groups |= dict.fromkeys(other, merged)
     return {family: frozenset(group) for family, group in groups.items()}

@@ -7,7 +7,7 @@ rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and
 | scheme | terms | a copy |
 |---|---|---|
 | `pairs` | 0.02 to 0.3 for the stage it reached, plus log-speedup relative to the best known speedup | 0 |
-| `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) | 0.8, as there |
+| `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) | 0.8, as in the paper |
 | `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x share of the best | 0 |
 | `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed | 0.6 |
 """
@@ -202,7 +202,7 @@ SCHEMES: Mapping[str, Callable[..., list[Terms]]] = {
 
 
 def make(name: str, values: Mapping[str, Any] | None = None, others: Sequence[str] = ()) -> Scheme:
-    """The scheme of that name, with some of its numbers overridden; `others` may be given in its place.
+    """The scheme of that name, with some of its numbers overridden; errors also list the names in `others`.
 
     Raises:
         InputError: no such scheme, or no such parameter.

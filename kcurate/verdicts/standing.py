@@ -17,7 +17,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
 
-# If several GPU models have a verdict, that of this model counts, on which the built-in pairs were judged.
+# The GPU model of the built-in pairs' verdicts; of several models' verdicts, its verdict counts.
 STANDS = "NVIDIA H200"
 
 
@@ -36,9 +36,9 @@ class Filed:
                 self._places.setdefault(name, []).append(place)
 
     def of(self, folder: Path) -> tuple[Candidate, tuple[Verdict, ...]]:
-        """A pair with all verdicts on its content or id: those only in its folder, then the workspace's.
+        """A pair with all verdicts on its content or id: first those that only its folder has.
 
-        Verdicts on the pair's content get its id.
+        Verdicts on the pair's content are returned under its id.
 
         Raises:
             InputError: the folder does not hold a pair.
@@ -46,9 +46,9 @@ class Filed:
         candidate = store.read_candidate(folder)
         key = verdict_key(candidate)
         places = sorted({*self._places.get(candidate.id, ()), *self._places.get(key, ())})
-        ours = [_named(self._verdicts[place], candidate.id, key) for place in places]
-        stored = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
-        return candidate, (*(verdict for verdict in stored if verdict not in ours), *ours)
+        filed = [_named(self._verdicts[place], candidate.id, key) for place in places]
+        in_folder = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
+        return candidate, (*(verdict for verdict in in_folder if verdict not in filed), *filed)
 
 
 def judged(
@@ -133,6 +133,6 @@ def _emulated(verdict: Verdict) -> bool:
 
 
 def minimal_templates(judged: Iterable[tuple[Candidate, Verdict]]) -> frozenset[str]:
-    """The rules and schedules of ours of which a side was searched to the end, and nothing was needless."""
+    """Templates (rules, schedules) with a side in which a complete search found no needless work."""
     found_minimal = (pair.origin.templates for pair, verdict in judged if "minimal" in verdict.checks)
     return frozenset[str]().union(*found_minimal)

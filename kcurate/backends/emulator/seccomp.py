@@ -57,8 +57,8 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     # watching files
     "inotify_init1": (294, 26), "fanotify_init": (300, 262),
 }  # fmt: skip
-# The numbers of a call, and what it may not do: name the process that gets a signal as soon as there is
-# something to read, and the signal: F_SETOWN, F_SETSIG, F_SETOWN_EX (asm-generic/fcntl.h), FIOSETOWN.
+# The numbers of a call, and its refused commands. These have the kernel signal a process when a file becomes
+# readable: F_SETOWN, F_SETSIG, F_SETOWN_EX (asm-generic/fcntl.h), FIOSETOWN, SIOCSPGRP.
 BY_ARGUMENT: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
     "fcntl": ((72, 25), (8, 10, 15)),
     "ioctl": ((16, 29), (0x8901, 0x8902)),
@@ -86,6 +86,7 @@ def program(machine: str) -> bytes | None:
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, AT_NUMBER),
     ]
+    # jumps count the lines skipped: another call goes on after this block, a refused command to its REFUSE
     for numbers_of_call, commands in BY_ARGUMENT.values():
         head += [
             (IF_EQUAL, 0, 3 + len(commands), numbers_of_call[column]),
@@ -94,8 +95,7 @@ def program(machine: str) -> bytes | None:
             (RETURN, 0, 0, ALLOW),
             (RETURN, 0, 0, REFUSE),
         ]
-    # every check jumps over the later ones and over ALLOW, to REFUSE at the end
-    body = [(code, len(checks) - i, 0, value) for i, (code, value) in enumerate(checks)]
+    body = [(code, len(checks) - i, 0, value) for i, (code, value) in enumerate(checks)]  # to the last REFUSE
     tail = [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]
     return b"".join(struct.pack("=HBBI", *line) for line in (*head, *body, *tail))
 

@@ -79,7 +79,7 @@ def double_literals(subject: Subject) -> Side | NotApplicable:
 
 
 def _exact(text: bytes) -> bool:
-    """Whether a float literal is exact in both float and double, judged by its digits; not zero."""
+    """Whether a literal is non-zero and a multiple of 1/1024 below 2**20, so float holds it exactly."""
     value = float(text[:-1])
     return value != 0 and abs(value) < 2**20 and (value * 1024).is_integer()
 
@@ -94,10 +94,10 @@ def _floats(tree: Tree, function: Node) -> frozenset[bytes]:
 
 
 def _is_float(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
+    """Whether an expression is one of these names, or an element of one."""
     node = bare(node)
-    depth = 0
     while node.type == "subscript_expression":
-        node, depth = node.child_by_field_name("argument"), depth + 1
+        node = node.child_by_field_name("argument")
     return node.type == "identifier" and tree.text(node) in floats
 
 
@@ -111,10 +111,9 @@ def _stored(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
     if parent.type == "assignment_expression":
         return _is_float(tree, parent.child_by_field_name("left"), floats)
     if parent.type == "init_declarator":
-        declared = (local for local in tree.declared_by(parent.parent) if local.value is not None)
+        initialised = (local for local in tree.declared_by(parent.parent) if local.value is not None)
         return any(
-            declaration.name in floats and not declaration.sizes and declaration.node.parent == parent
-            for declaration in declared
+            local.name in floats and not local.sizes and local.node.parent == parent for local in initialised
         )
     return False
 

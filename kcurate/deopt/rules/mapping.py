@@ -32,12 +32,12 @@ def swap_axes(subject: Subject) -> Side | NotApplicable:
     tree = subject.tree
     flat = {own_name(launch).encode() for launch in launches(subject.side) if not _two_dimensional(launch)}
     kernels = [function for function in tree.functions() if function.kernel]
-    tall = [kernel for kernel in kernels if kernel.name not in flat and launches(subject.side, kernel.name)]
-    touched = {function.node.id: function for kernel in tall for function in threads.reachable(tree, kernel)}
+    two_d = [kernel for kernel in kernels if kernel.name not in flat and launches(subject.side, kernel.name)]
+    touched = {function.node.id: function for kernel in two_d for function in threads.reachable(tree, kernel)}
     others = [
-        function for kernel in kernels if kernel not in tall for function in threads.reachable(tree, kernel)
+        function for kernel in kernels if kernel not in two_d for function in threads.reachable(tree, kernel)
     ]
-    if not tall:
+    if not two_d:
         return NotApplicable("no kernel known to have two-dimensional blocks")
     if threads.depends_on_warps(tree, tuple(touched.values())) or not threads.all_builtins_visible(tree):
         return NotApplicable("the code may depend on which threads form a warp")
@@ -46,7 +46,7 @@ def swap_axes(subject: Subject) -> Side | NotApplicable:
     edits = _swapped_builtins(tree, touched.values())
     if not {b"threadIdx.x", b"threadIdx.y"} <= {edit.text for edit in edits}:
         return NotApplicable("the code does not use both axes")
-    names = {kernel.name.decode("latin-1") for kernel in tall}
+    names = {kernel.name.decode("latin-1") for kernel in two_d}
     return subject.with_edits(
         edits,
         "no built-in variable",

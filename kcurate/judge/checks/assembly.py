@@ -1,6 +1,6 @@
 """Inline PTX must be plain string literals of whole, allowed instructions that read no clock.
 
-A branch stays inside its asm statement, and a wait on a barrier must use its answer, since a wait on one that
+A branch must stay inside its asm statement. The result of a wait must be used, since a wait on a barrier that
 never completes is a sleep. Not covered: machine code (`kcurate.judge.checks.binary`), the grammar
 (`kcurate.ptx.parse`), what is allowed (`kcurate.ptx.rows`).
 """
@@ -24,7 +24,7 @@ _CONSTRAINT = re.compile(r'"[=+]?&?[rlhfdqn]"|"memory"|"cc"')
 
 
 def assembly(source: Source) -> Iterator[Finding]:
-    """Inline assembly that is not plain text, uses another instruction, or reads a clock."""
+    """Inline assembly that is not a plain string, uses a refused instruction, or reads a clock."""
     for stream in source.streams:
         for at, token in enumerate(stream):
             if token.text not in word_lists.ASM_WORDS:
@@ -43,7 +43,7 @@ def assembly(source: Source) -> Iterator[Finding]:
 
 
 def _constraints(operands: Sequence[Token]) -> Iterator[Finding]:
-    """Constraints other than those of registers and immediates."""
+    """Constraints other than registers, immediates and clobbers, and symbolic operand names."""
     depth = 0
     for item in operands:
         depth += (item.text == "(") - (item.text == ")")
@@ -80,7 +80,7 @@ def _ptx(text: str, line: int) -> Iterator[Finding]:
             )
         elif "try_wait" in statement.opcode.split(".") and len(statement.operands) > WAIT_OPERANDS:
             yield Finding("assembly", "a wait with a time limit (leave its last operand out)", line)
-        elif "try_wait" in statement.opcode.split(".") and not _answer_is_used(statement, statements[at:]):
+        elif "try_wait" in statement.opcode.split(".") and not _result_is_used(statement, statements[at:]):
             yield Finding("assembly", "a wait whose answer is not used", line)
 
 
@@ -94,13 +94,13 @@ def _stays_inside(branch: Instruction, statements: Sequence[Statement]) -> bool:
     )
 
 
-def _answer_is_used(wait: Instruction, following: Sequence[Statement]) -> bool:
-    """Whether the predicate of a wait leaves the statement, or another instruction of it reads it."""
-    answer = wait.operands[0] if wait.operands else "_"
-    return answer.startswith("%") or any(
+def _result_is_used(wait: Instruction, following: Sequence[Statement]) -> bool:
+    """Whether a wait's predicate is an operand of the asm statement, or a later instruction reads it."""
+    predicate = wait.operands[0] if wait.operands else "_"
+    return predicate.startswith("%") or any(
         isinstance(later, Instruction)
         and later is not wait
-        and answer
+        and predicate
         in (later.guard.lstrip("!"), *(word for part in later.operands for word in _WORD.findall(part)))
         for later in following
     )

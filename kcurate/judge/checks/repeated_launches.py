@@ -128,15 +128,15 @@ def _use(param: Param, body: tuple[Token, ...], places: Sequence[int]) -> tuple[
     """(May read, may write) of one parameter, whose name occurs at `places` in the body."""
     if not param.pointer:
         return False, False
+    # A `)` before the name may be a cast that removes const.
     if param.type.startswith("const") and not any(body[at - 1].text == ")" for at in places if at):
         return True, False
-    only_set = bool(places) and all(_is_assigned(body, at) for at in places)
-    return not only_set, True
+    return not places or not all(_is_assigned(body, at) for at in places), True
 
 
 def _is_assigned(body: tuple[Token, ...], at: int) -> bool:
     """Whether the name at `at` is assigned to: `name[...] =` or `*name =` at the start of a statement."""
-    texts = (";", *(token.text for token in body), ";", ";")
+    texts = (";", *(token.text for token in body), ";", ";")  # so texts[at] precedes the name
     starred = texts[at] == "*"
     if texts[at - starred] not in (";", "{", "}", ")", "else"):
         return False

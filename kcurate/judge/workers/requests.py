@@ -16,7 +16,7 @@ from kcurate.problem.compare import Bound
 from kcurate.records import Environment, Problem, Resources, Side
 
 A = TypeVar("A")
-# Which text of a side: its own, or compiled again: with wider accumulation, or for random orders of threads.
+# Which build of a side: its own, one with wider accumulation, or one for random orders of threads.
 Text = Literal["own", "wide", "turns"]
 
 
@@ -71,7 +71,7 @@ class CompileAnswer:
 
 @dataclass(frozen=True)
 class Compile(Request[CompileAnswer]):
-    """Compile one side; the reply has the array `binary`. `ptx` is what was compiled from `triton`."""
+    """Compile one side; the reply has the array `binary`. `ptx`: from an earlier request as `triton`."""
 
     code: str
     entry_points: tuple[EntryPoint, ...]
@@ -91,15 +91,15 @@ class DeviceState:
 
 @dataclass(frozen=True)
 class AskEnvironment(Request[DeviceState]):
-    """Ask for it."""
+    """Ask for the device's current state."""
 
 
 @dataclass(frozen=True)
 class Load(Request[Done]):
     """Load a binary (the array `binary`) with its problem and plan; `side` has no code.
 
-    `text`: of a reference, also `wide`, its text compiled again with wider accumulation; on the emulator also
-    `turns`, compiled for random orders of threads.
+    `text`: which build. Only a reference has `wide` (wider accumulation); `turns`, for random orders of
+    threads, exists only on the emulator.
     """
 
     compiled: Description
@@ -129,7 +129,7 @@ class RunAnswer:
     """What runs did: writes outside the outputs, and on the device each run's fingerprint of each output.
 
     `prints`: for each run, one fingerprint for each output that must be the same in every run. `drifted`:
-    outputs whose rounding may differ, but not by so much. Arrays are `<run>/<name>`.
+    outputs that differ between runs by more than rounding explains. Arrays are `<run>/<name>`.
     """
 
     integrity: tuple[str, ...] = ()
@@ -141,11 +141,11 @@ class RunAnswer:
 class Run(Request[RunAnswer]):
     """Reset and run once for each salt of the noise.
 
-    The reply has all outputs of all runs. With `fingerprint`, the salt of fingerprints, inputs and outputs
+    The reply has all outputs of all runs. With `fingerprint` (the salt of fingerprints), inputs and outputs
     stay on the device instead, until `Forget`, and the outputs until the next run; the reply has only
-    outputs that no device can compare. `orders`: for each run, the seed of the order of its threads (0: the
-    usual one); these runs differ in nothing else. `room`: with how much static shared memory
-    a GPU holds all blocks of each kernel at once (`Library.schedule`).
+    outputs that no device can compare. `orders`: for each run, the seed of its thread order (0: the usual
+    order); with it, only the order differs between runs. `room`: for each kernel, the most static shared
+    bytes per block at which a GPU can hold all blocks at once (`Library.schedule`).
     """
 
     slot: str
@@ -158,7 +158,7 @@ class Run(Request[RunAnswer]):
 
 @dataclass(frozen=True)
 class Size:
-    """Of a floating output: its `Magnitudes`, and how many of its elements count."""
+    """The `Magnitudes` of a floating-point output, and how many of its elements are compared."""
 
     largest: float
     rms: float
@@ -167,7 +167,7 @@ class Size:
 
 @dataclass(frozen=True)
 class HideAnswer:
-    """The size of each output; zeros for one of integers."""
+    """The size of each output; all zeros for integer outputs."""
 
     sizes: tuple[Size, ...]
 
@@ -176,7 +176,7 @@ class HideAnswer:
 class Hide(Request[HideAnswer]):
     """Keep encrypted copies of outputs of the slot's last run on the device, for comparisons.
 
-    `hiding`: by output, (salt, key). Two copies with the same would show the xor of the outputs.
+    `hiding`: by output, (salt, key). Two copies with the same pair would reveal the xor of the outputs.
     """
 
     slot: str
@@ -216,14 +216,14 @@ class Close:
 
 @dataclass(frozen=True)
 class CloseAnswer:
-    """How many elements and groups are outside their bounds, and the sum of all squared differences."""
+    """How many elements (`wrong`) and groups exceed their bounds, and the sum of squared differences."""
 
     wrong: int
     squares: float
     groups: int
 
     def within(self, norm: float) -> bool:
-        """Whether all are inside, and the norm of the whole difference is at most `norm`."""
+        """Whether none exceeds its bound, and the norm of the whole difference is at most `norm`."""
         return not self.wrong and not self.groups and self.squares <= norm**2
 
 
@@ -279,7 +279,7 @@ class Forget(Request[Done]):
 @dataclass(frozen=True)
 class CountsAnswer:
     """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access. `digest`:
-    of all outputs, if asked for. `agreeing`: the parts whose probes always agreed."""
+    a hash of all outputs, if asked for. `agreeing`: the parts that their probes never found needed."""
 
     counts: Counts
     reached: Mapping[str, int] = field(default_factory=dict)
@@ -307,8 +307,8 @@ class Count(Request[CountsAnswer]):
 class Drop(Request[Done]):
     """Free all slots and everything that timing allocated.
 
-    `unload`: also the side's modules, and overwrite what it may have left on the GPU, so that another side
-    can follow in this process.
+    `unload`: also unload the side's modules and overwrite what it may have left on the GPU, so that another
+    side can run in this process.
     """
 
     unload: bool = False

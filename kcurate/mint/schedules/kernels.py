@@ -1,18 +1,18 @@
-"""Kernels of a fast side: what each thread, warp or block computes of a group.
+"""Kernels of a fast side: the part of a group's result that each thread, warp or block computes.
 
-| schedule | a thread, warp or block computes | for |
-|---|---|---|
-| `vectors` | a thread four neighbouring elements, loaded and stored at once | nodes without sums or moves |
-| `row-elements` | a block one row of elements | moves and broadcasts along long rows |
-| `elements` | a thread four elements, a block apart | all other nodes without sums |
-| `outputs` | a thread one element | short sums, windows, ranks |
-| `block-row` | a block one row | sums along rows that are read once |
-| `cached-row` | a block one row, which it keeps in shared memory | rows that are read more than once |
-| `online-row` | a block one row, largest and sum of exponentials in one pass | results a row; longest rows |
-| `warp-row` | a warp one row | sums along short rows that are read once |
-| `register-row` | a warp one row, which its lanes keep | short rows that are read more than once |
-| `columns` | a block 32 columns, eight threads each | sums down columns |
-| `scan` | a block one row, tile by tile | running sums |
+| schedule | by | computes | for |
+|---|---|---|---|
+| `vectors` | thread | four neighbouring elements, by vector loads and stores | nodes without sums or moves |
+| `row-elements` | block | one row of elements | moves and broadcasts along long rows |
+| `elements` | thread | four elements, `block` apart | all other nodes without sums |
+| `outputs` | thread | one element | short sums, windows, ranks |
+| `block-row` | block | one row | sums along rows that are read once |
+| `cached-row` | block | one row, kept in shared memory | rows that are read more than once |
+| `online-row` | block | one row by online softmax | one result per row; rows too long to keep |
+| `warp-row` | warp | one row | sums along short rows that are read once |
+| `register-row` | warp | one row, kept in registers | short rows that are read more than once |
+| `columns` | block | 32 columns, eight threads each | sums down columns |
+| `scan` | block | one row, tile by tile | running sums |
 
 Products have `tiles`. Not covered: which nodes share a kernel (`fusing`), which schedule it gets (`choice`).
 """
@@ -33,14 +33,14 @@ from kcurate.problem.expressions import evaluate
 from kcurate.records import Arg, Expr, Launch
 
 UNROLL = 4
-# What holds four elements.
+# The vector type of four elements.
 _VECTORS = {"float32": "float4", "bfloat16": "uint2", "float16": "uint2", "int8": "char4"}
 INDENT = "    "
 
 
 @dataclass
 class Kernel:
-    """A kernel's text and launch. `schedule` names how it runs."""
+    """A kernel's text and launch; `helpers`: the device functions that it calls."""
 
     schedule: Schedule
     text: str
@@ -68,10 +68,10 @@ class Body:
         return Writer(self.graph, self.group.root, self.inlined, self.needs, linear=linear)
 
     def vectors(self) -> bool:
-        """Whether all arrays are read at the place that is written, in types that come by fours."""
+        """Whether all arrays have the result's shape, and types with a vector of four."""
         arrays = [self.graph.values[name] for name in self.needs.arrays]
         shape = self.group.result.shape
-        return all(a.shape == shape and a.dtype in _VECTORS for a in (*arrays, self.group.result))
+        return all(value.shape == shape and value.dtype in _VECTORS for value in (*arrays, self.group.result))
 
     @property
     def out(self) -> str:
@@ -79,12 +79,12 @@ class Body:
         return self.group.result.name
 
     def epilogue(self, root: Writer, place: str) -> list[str]:
-        """Lines from the root's value at a place (a name) to the store."""
+        """The lines from the root's value through the epilogue to the store; `place`: a variable's name."""
         value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
         lines = root.take()
         position = root.position(place, self.operator.out)
-        behind, stored = root.through(self.group.epilogue, place, position, value)
-        return [*lines, *behind, self.store_line(place, stored)]
+        after, stored = root.through(self.group.epilogue, place, position, value)
+        return [*lines, *after, self.store_line(place, stored)]
 
     def store_line(self, place: str, value: str) -> str:
         """The line that writes an element."""
@@ -115,10 +115,11 @@ class Body:
 
 
 def elements(body: Body) -> Kernel:
-    """A thread computes four elements, so that several loads are under way at once."""
+    """A thread computes four elements, so that several loads are in flight at once."""
     operator, writer = body.operator, body.writer("e")
     work = body.epilogue(writer, "e")
     indexed = body.needs.tidied([*writer.coordinates("e", operator.out), *work])
+    # Vectors need `e` to be the only index, and to be used for nothing else.
     if body.vectors() and not re.search(r"(?<!\[)\be\b|\[(?!e\])", " ".join(indexed)):
         return vectors(body, indexed)
     if _along_rows(body):
@@ -148,7 +149,7 @@ def _along_rows(body: Body) -> bool:
 
 
 def row_elements(body: Body) -> Kernel:
-    """A block computes one row: no element divides to find out where it is."""
+    """A block computes one row, so that no thread divides to find its element's coordinates."""
     axes, writer = body.operator.out, body.writer()
     place = writer.place(axes)
     inner = [f"int e = {place};", *body.epilogue(writer, "e")]
@@ -160,20 +161,19 @@ def row_elements(body: Body) -> Kernel:
 def vectors(body: Body, work: Sequence[str]) -> Kernel:
     """A thread loads and stores four neighbouring elements at once; the last thread may have fewer."""
     arrays = {name: body.graph.values[name].dtype for name in body.needs.arrays}
-    kinds = {name: (C_TYPES[dtype], _VECTORS[dtype]) for name, dtype in arrays.items()}
+    types = {name: (C_TYPES[dtype], _VECTORS[dtype]) for name, dtype in arrays.items()}
     element, vector = C_TYPES[body.group.result.dtype], _VECTORS[body.group.result.dtype]
     inside = [re.sub(r"\b(\w+)\[e\]", r"\1_four[i]", line) for line in work]
     loads = [
         line
-        for name, (kind, wide) in kinds.items()
+        for name, (scalar, four) in types.items()
         for line in (
-            f"__align__(16) {kind} {name}_four[4];",
-            f"*({wide} *){name}_four = *(const {wide} *)({name} + first);",
+            f"__align__(16) {scalar} {name}_four[4];",
+            f"*({four} *){name}_four = *(const {four} *)({name} + first);",
         )
     ]
-    body.needs.loads = {
-        (re.sub(r"\[e\]", "_four[i]", text), name) for text, name in body.needs.loads
-    } | body.needs.loads
+    # The lines are tidied again, which finds loads by their text: both forms occur.
+    body.needs.loads |= {(text.replace("[e]", "_four[i]"), name) for text, name in body.needs.loads}
     total = body.writer().bare_count(body.operator.out)
     lines = [
         f"int total = {total};",
@@ -201,10 +201,10 @@ def vectors(body: Body, work: Sequence[str]) -> Kernel:
 
 
 def outputs(body: Body) -> Kernel:
-    """A thread computes one element of the result, with all its sums; or one row of scattered stores."""
+    """A thread computes one element of the result with all its sums, or makes one store of a scatter."""
     operator = body.operator
     writer = body.writer("e")
-    # Sums along an axis of the result are over other places than the element's own.
+    # A sum along an axis of the result runs over all its elements, not only this thread's.
     sums = body.writer() if operator.row_axes else writer
     folds = [line for fold in operator.folds for line in fold_alone(sums, fold, fold.over)]
     writer.used_axes |= sums.used_axes - set(operator.row_axes)
@@ -240,7 +240,7 @@ def declared(writer: Writer, fold: Fold) -> str:
 
 
 def combined(writer: Writer, fold: Fold) -> list[str]:
-    """The lines that take another value into the accumulator."""
+    """The lines that fold one more value into the accumulator."""
     name, other = writer.local(fold.name), writer.expression(fold.term)
     if fold.how == "sum":
         return [*writer.take(), f"{name} += {other};"]
@@ -249,7 +249,7 @@ def combined(writer: Writer, fold: Fold) -> list[str]:
 
 
 def fold_alone(writer: Writer, fold: Fold, over: Sequence[str]) -> list[str]:
-    """A fold by one thread: nested loops."""
+    """A fold by one thread, as nested loops."""
     lines = combined(writer, fold)
     for axis in reversed(writer.existing(over)):
         index = writer.index(axis)
@@ -308,7 +308,7 @@ def rows(body: Body, schedule: Schedule) -> Kernel:
 
 
 class _Row:
-    """How the threads of a block, or the lanes of a warp, go along a row, and what they keep of it."""
+    """How the threads of a block or a warp loop over a row, and where they keep it between passes."""
 
     def __init__(self, body: Body, writer: Writer, schedule: Schedule) -> None:
         self.writer, self.schedule = writer, schedule
@@ -320,13 +320,13 @@ class _Row:
         self.parts = -(-longest // 32)
 
     def begin(self) -> list[str]:
-        """What holds the row."""
+        """The declaration of the array that keeps the row, if any."""
         if self.schedule == "cached-row":
             return ["extern __shared__ float cached[];  // each thread reads only what it wrote"]
         return [f"float kept[{self.parts}];"] if self.kept else []
 
     def loop(self, axes: Sequence[str], inner: Sequence[str]) -> list[str]:
-        """Lines around those for one element."""
+        """The loop over a row around `inner`, the lines for one element."""
         if self.schedule != "register-row":
             return strided(self.writer, axes, inner, self.first, self.step)
         (axis,) = axes
@@ -340,7 +340,7 @@ class _Row:
         ]
 
     def sum(self, fold: Fold, helper: str, *, keep: bool) -> list[str]:
-        """A fold; `keep`: on the way, the row is kept."""
+        """A fold along the row by all its threads; `keep`: this pass also keeps the row."""
         writer, before = self.writer, list[str]()
         if keep and self.kept:
             operand = writer.operands[self.kept]
@@ -362,7 +362,7 @@ class _Row:
 
 
 def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The lines, and those among them that are the same for all elements of a row."""
+    """The lines without those that are the same for all elements of a row, and the latter."""
     names = {name for key, name in writer.uniform.items() if key.startswith("$")}
     uniform = [line for line in lines if line.startswith("float ") and line.split()[1] in names]
     uniform += [line for line in lines if line.partition(" = ")[0] in names]
@@ -370,7 +370,7 @@ def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], li
 
 
 def online(writer: Writer, row: _Row) -> list[str]:
-    """Both folds in one pass: the sum is scaled whenever the largest grows."""
+    """Both folds in one pass: the sum is rescaled whenever the maximum grows (online softmax)."""
     largest, total = (writer.local(fold.name) for fold in writer.operator.folds[:2])
     term = writer.expression(writer.operator.folds[0].term)
     grow = [
@@ -390,7 +390,7 @@ def online(writer: Writer, row: _Row) -> list[str]:
 
 
 def columns(body: Body) -> Kernel:
-    """A block computes 32 neighbouring columns; eight threads add up each, so that loads are coalesced."""
+    """A block computes 32 neighbouring columns, each by eight threads, so that loads are coalesced."""
     operator, writer = body.operator, body.writer()
     outer = outer_axes(writer)
     work = list[str]()
