@@ -1,7 +1,7 @@
 """The scores of a model: the shares of its completions that compile, are correct, and are faster; speedups.
 
 Means are over tasks, intervals over families. A copy is never correct here; the best turn of a sample counts.
-Completions that the harness failed to judge are in the counts of outcomes and nowhere else. Not covered:
+Completions that the harness failed to judge count only in totals (outcomes, tokens, costs). Not covered:
 intervals (`intervals`), the difference of two models (`comparing`).
 """
 
