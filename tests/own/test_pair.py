@@ -228,6 +228,16 @@ def test_a_launch_that_is_given_overrules_host_code(tmp_path: Path) -> None:
     assert str(caught.value.hint).startswith("correct --fast-launch, the code, or ")
 
 
+def test_a_draft_that_cannot_be_used_is_named(copy: Path) -> None:
+    """The other side's problem serves both; the damaged file stays."""
+    (form,) = (copy / "work").rglob("shift/problem.toml")
+    form.write_text("x = [")
+    lines: list[str] = []
+    run(PairConfig(**files(copy), workspace=copy / "work"), note=lines.append)
+    assert [line for line in lines if line.startswith(f"{form}: not used: not TOML")]
+    assert form.read_text() == "x = ["
+
+
 def test_a_launch_that_rounds_to_no_block_is_a_narrower_claim(tmp_path: Path) -> None:
     given = files(tmp_path, ADD, ADD.replace("add(", "add_all(").replace("x[i] + y[i]", "y[i] + x[i]"))
     notes: list[str] = []
