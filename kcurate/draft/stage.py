@@ -312,9 +312,11 @@ def _one(
     if capture is not None:
         cuda = partial(of_capture, kernel, code, capture, texts[0], most_elements=judge.most_elements)
         return settling.settle_recorded(cuda, texts[0])
-    more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
+    if units or host_files.has_own_launch(kernel):
+        return settling.settle_texts(texts, ())
+    more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
     settled = settling.settle_texts(texts, more)
-    return settled if units else settled._replace(line=f"{settled.line}; {NO_HOST_CODE}")
+    return settled._replace(line=f"{settled.line}; {NO_HOST_CODE}")
 
 
 def _kept(path: Path, code: str) -> Settled:

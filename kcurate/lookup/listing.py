@@ -48,7 +48,7 @@ def kernel_item(kernel: Kernel, folder: Path, workspace: Workspace) -> Item:
     if kernel.compiled is not None:
         outcome = "compiled" if kernel.compiled.ok else "compile_error"
         log = (kernel.compiled.log or "").splitlines()
-        why = "" if kernel.compiled.ok else next((line for line in log if "error" in line), "")
+        why = "" if kernel.compiled.ok else next((line for line in log if "error" in line), "".join(log[:1]))
     passed = outcome != "compile_error"
     next_words = (
         ("deopt", folder) if store.exists(folder / "problem.json") else ("problem", "draft", kernel.id)

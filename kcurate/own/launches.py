@@ -164,7 +164,9 @@ class _Reading:
 
     def _only(self, extent: Poly, names: frozenset[str], place: str) -> None:
         for name in sorted(names_of(extent) - FUNCTIONS - names):
-            raise self.refused(f"{place}: {self.kernel.name} is passed no integer {name}")
+            integers = ", ".join(sorted(names)) or "none"
+            what = f"{place}: {self.kernel.name} is passed no integer {name} (its integers: {integers})"
+            raise self.refused(f"{what}, write a number for it")
 
     def _number(self, extent: Poly, known: dict[str, int]) -> int:
         node = cexpr.parse(extent.text())

@@ -268,6 +268,8 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     if disagree and unmatched is not None:
         return unmatched
     why, where = outcome.why.removeprefix(f"{Outcome.MISMATCH}: "), at_fault.place if at_fault else both
+    if verdict.outcome is Outcome.MISMATCH and unmatched is not None:
+        return InputError(f"{unmatched.what}; without it, {why}", where=unmatched.where, hint=unmatched.hint)
     if disagree:
         return InputError(f"the sides do not agree: {why}", where=where, hint=_hint_to_agree(outcome, wanted))
     if at_fault is not None and "dynamic shared memory" in verdict.detail:
@@ -281,12 +283,12 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
 def _hint_to_agree(outcome: Given, wanted: tuple[Wanted, Wanted]) -> str:
     alone = next((target for target in wanted if launchless(target)), None)
     if alone is None:
-        return f"correct the code, or the problem or launch in {_forms(outcome.why, wanted)}"
+        return f"correct {_given(wanted)}the code, or the problem or launch in {_forms(outcome.why, wanted)}"
     return f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
 
 
 def _hint_to_correct(outcome: Given, wanted: tuple[Wanted, Wanted], at_fault: Wanted | None) -> str:
-    hint = f"correct the code, or the problem in {_forms(outcome.why, wanted)}"
+    hint = f"correct {_given(wanted)}the code, or the problem in {_forms(outcome.why, wanted)}"
     alone = next((target for target in wanted if launchless(target)), None)
     if alone is not None and alone is at_fault:
         how = f"say how with {alone.option} {launches.FORM}"
@@ -294,6 +296,10 @@ def _hint_to_correct(outcome: Given, wanted: tuple[Wanted, Wanted], at_fault: Wa
     if at_fault and not (at_fault.launch or at_fault.own.half.kernel.launch_sites):
         hint += f", or, since its launch is guessed, give it: {at_fault.option} {launches.FORM}"
     return hint
+
+
+def _given(wanted: Sequence[Wanted]) -> str:
+    return "".join(target.given_launch for target in wanted)
 
 
 def _forms(why: str, wanted: Sequence[Wanted]) -> str:

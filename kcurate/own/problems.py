@@ -93,6 +93,11 @@ class Wanted:
         return f"{side} side, {self.own.name}" if side else self.own.name
 
     @property
+    def given_launch(self) -> str:
+        """`--fast-launch, ` for hints on what to correct; empty if the option was not given."""
+        return f"{self.option}, " if self.launch else ""
+
+    @property
     def form(self) -> Path:
         """The TOML file of its draft."""
         return self.own.half.folder / FORM_NAME
@@ -156,6 +161,10 @@ def find_problem(
     for asked, (target, state) in zip(wanted, states, strict=True):
         if asked.launch is None and (target.launch or not state.needs_draft) and (line := _remembered(asked)):
             note(line)
+    if any(target.known for target in wanted):
+        for target, state in states:
+            if state.refused is not None and not launchless(target):
+                note(f"{target.form}: not used: {state.refused.why}")
     if ask is not None:
         unlaunched = [target for target in wanted if launchless(target) and not target.known]
         _ask_launches(unlaunched, workspace, ask, note)
@@ -189,13 +198,14 @@ def _unadmitted(target: Wanted, refusal: _Refusal, command: str, note: Note) -> 
         note(str(fault))
     again = f"or delete it to have it drafted again; then: {command}"
     if faults:
-        what = f"no problem yet for {target.own.name}: {len(faults)} places are open"
+        places = "1 place is" if len(faults) == 1 else f"{len(faults)} places are"
+        what = f"no problem yet for {target.own.name}: {places} open"
         return InputError(what, where=str(target.form), hint=f"complete the file, {again}")
     verdict = refusal.verdict
     compiles = verdict is None or verdict.outcome is not Outcome.COMPILE_ERROR
     if verdict and not compiles and first_error(verdict.log or "", target.own.half.code) is not None:
         return not_compiled(target, verdict)
-    hint = f"correct the code, or {target.form}, {again}"
+    hint = f"correct {target.given_launch}the code, or {target.form}, {again}"
     return InputError(f"no problem yet: {refusal.why}", where=target.place, hint=hint)
 
 
@@ -276,17 +286,14 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
             store.remove(target.form)
         elif store.exists(target.form):
             target.form.replace(_before(target))
-    # `kernel.json` has a launch that the source file does not: given or guessed, so no host code is searched.
-    without_host = [target for target in wanted if target.has_launch_of_its_own]
-    for some in (without_host, [target for target in wanted if target not in without_host]):
-        folders = tuple(str(target.own.half.folder) for target in some)
-        trees = () if some is without_host else tuple({target.own.path.parent for target in some})
-        try:
-            if some:
-                draft(DraftConfig(workspace, folders, trees), note=note, each=settled.__setitem__)
-        except InputError:  # nothing launches one of them, as its file says
-            if not all(store.exists(target.form) for target in some):
-                raise
+    folders = tuple(str(target.own.half.folder) for target in wanted)
+    trees = tuple({target.own.path.parent for target in wanted})
+    try:
+        if wanted:
+            draft(DraftConfig(workspace, folders, trees), note=note, each=settled.__setitem__)
+    except InputError:  # nothing launches one of them, as its file says
+        if not all(store.exists(target.form) for target in wanted):
+            raise
     for target in wanted:
         target.remember()
     left = {target.form: settled.get(target.own.half.kernel.id) for target in wanted if not target.known}

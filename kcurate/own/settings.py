@@ -92,8 +92,10 @@ class OptimizeConfig:
 
 
 def flag_words(config: PairConfig | OptimizeConfig) -> tuple[str, ...]:
-    """The compile flags of a command, as words of it."""
+    """What else a command that is to be run again needs, as words of it; launches are remembered."""
+    named = (("--licence", config.licence), ("--name", config.name)) if isinstance(config, PairConfig) else ()
     return (
+        *(word for option, value in named if value is not None for word in (option, value)),
         *(word for define in config.define for word in ("-D", define)),
         *(word for folder in config.include_dirs for word in ("-I", str(folder))),
     )

@@ -98,16 +98,25 @@ def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
     values += [axis for launch in launches for axis in launch.grid]
     expressions = [value for value in values if isinstance(value, str) and _names(value)]
 
+    def divided(expression: str, place: int, setting: Setting) -> _Division:
+        return _divided(expression, names_of(problem, setting))[1][place]
+
     def raised(setting: Setting) -> Setting:
         for expression in expressions:
             with contextlib.suppress(ProblemError):  # over a loop's variable
-                for division in _divided(expression, names_of(problem, setting))[1]:
-                    if division.remainder and not division.up:
-                        used, by = _names(expression), division.by
-                        setting = {
-                            name: value + (-value % by if name in used else 0)
-                            for name, value in setting.items()
-                        }
+                for place in range(len(_divided(expression, names_of(problem, setting))[1])):
+                    division = divided(expression, place, setting)
+                    if not division.remainder or division.up:
+                        continue
+                    used = _names(expression) & setting.keys()
+                    larger = {name: {**setting, name: setting[name] + 1} for name in used}
+                    # `rows` is nothing to the division of `cols / 4 * rows`.
+                    moving = {name for name in used if divided(expression, place, larger[name]) != division}
+                    by = division.by
+                    setting = {
+                        name: value + (-value % by if name in (moving or used) else 0)
+                        for name, value in setting.items()
+                    }
         return setting
 
     bench = problem.sizes.bench

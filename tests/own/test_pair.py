@@ -44,7 +44,7 @@ NO_LAUNCHES = {
     "<<<1>>>": "not a launch",
     "<<<, 128>>>": "not a launch",
     "n": "not a launch",
-    "<<<(m + 127) / 128, 128>>>": "grid: shift is passed no integer m",
+    "<<<(m + 127) / 128, 128>>>": r"grid: shift is passed no integer m \(its integers: n\), write a number",
     "<<<(x + 127) / 128, 128>>>": "grid: shift is passed no integer x",
     "(n + 127) / 128, n": "the block is not a number",
     "(n + 127) / 128, 2048": "a block has 1 to 1024 threads",
@@ -204,6 +204,62 @@ def test_a_launch_that_was_guessed_is_guessed_again_for_other_code(copy: Path, e
     assert str(caught.value).endswith(f"; {EARLIER_CODE}: {copy}/work/pairs/own/tiled)")
     stays = f"launched as <<<ceil_div(n, 64), 64>>>, as {form} says; it stays though the code has changed"
     assert [line for line in lines if stays in line]
+
+
+def test_a_launch_that_is_given_overrules_host_code(tmp_path: Path) -> None:
+    """Host code in the same file launches both, the other one as the option says."""
+    host = """
+        void go(float *x, float *y, int n) {
+          shift<<<(n + 63) / 64, 64>>>(x, y, n);
+          shift_two<<<(n + 511) / 512, 256>>>(x, y, n);
+        }
+    """
+    (tmp_path / "both.cu").write_text(SLOW + FAST + host)
+    sides = (f"{tmp_path}/both.cu:{name}" for name in ("shift", "shift_two"))
+    config = PairConfig(*sides, workspace=tmp_path / "work")
+    lines: list[str] = []
+    run(replace(config, fast_launch="<<<(n + 63) / 64, 64>>>"), note=lines.append)
+    assert not [line for line in lines if "no host code" in line or "guessed" in line]
+    (slow,), (fast,) = paired(tmp_path).slow.plan, paired(tmp_path).fast.plan
+    assert isinstance(slow, Launch) and (slow.grid, slow.block) == (("ceil_div(n, 64)",), (64,))
+    assert isinstance(fast, Launch) and (fast.grid, fast.block) == (("ceil_div(n, 64)",), (64,))
+    with pytest.raises(InputError, match=r"fast side, .*do not agree") as caught:
+        run(replace(config, fast_launch="<<<1, 64>>>"))
+    assert str(caught.value.hint).startswith("correct --fast-launch, the code, or ")
+
+
+def test_a_draft_that_cannot_be_used_is_named(copy: Path) -> None:
+    """The other side's problem serves both; the damaged file stays."""
+    (form,) = (copy / "work").rglob("shift/problem.toml")
+    form.write_text("x = [")
+    lines: list[str] = []
+    run(PairConfig(**files(copy), workspace=copy / "work"), note=lines.append)
+    assert [line for line in lines if line.startswith(f"{form}: not used: not TOML")]
+    assert form.read_text() == "x = ["
+
+
+def test_a_launch_that_rounds_to_no_block_is_a_narrower_claim(tmp_path: Path) -> None:
+    given = files(tmp_path, ADD, ADD.replace("add(", "add_all(").replace("x[i] + y[i]", "y[i] + x[i]"))
+    notes: list[str] = []
+    run(PairConfig(**given, workspace=tmp_path / "work", fast_launch="n / 256, 256"), note=notes.append)
+    claim = "The sides agree only where n is a multiple of 256; else fast.plan[0]: grid.x is 0"
+    assert [note for note in notes if note.startswith(claim)]
+    assert claim in paired(tmp_path, "add-add_all").description
+
+
+def test_sides_with_other_parameters_are_told_so_whatever_the_emulator_meets(tmp_path: Path) -> None:
+    """What `y` is to one side is an input of the other, so the emulator finds a write to an input."""
+    times = """
+__global__ void times(const float *a, const float *b, double *c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] * b[i];
+}
+"""
+    what = (
+        r"fast\.cu:times: no parameter for double\* c among .*; without it, .* \(give both kernels the same"
+    )
+    with pytest.raises(InputError, match=what):
+        run(PairConfig(**files(tmp_path, fast=times), workspace=tmp_path / "work"))
 
 
 def test_a_launch_that_failed_is_not_taken_up_again_and_one_that_did_not_is_printed(copy: Path) -> None:
@@ -401,7 +457,7 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
         (
             FAST.replace("y[i] = x", "y[i - 1] = x"),
             {"fast_launch": "(n + 511) / 512, 256"},
-            r"correct the code, or the problem in \S+problem\.toml[;)]",
+            r"correct --fast-launch, the code, or the problem in \S+problem\.toml[;)]",
         ),
         (SLOW, {}, "both sides are the same code"),
         (FAST.replace("1.0f", "LOST"), {}, r'fast\.cu:4: shift_two does not compile .*"LOST" is undefined'),
@@ -477,6 +533,9 @@ def test_open_places_are_listed_with_the_command_that_goes_on(
     err = capsys.readouterr().err.splitlines()
     assert [line for line in err if "problem.toml:" in line and "open: dtype" in line]
     assert err[-1].startswith(f"error: {tmp_path}/work/kernels/") and "places are open" in err[-1]
+    again = f"pair {given['slow']} {given['fast']} --licence MIT --name ab"
+    assert cli.run([*again.split(), "-w", str(tmp_path / "work")]) == 1
+    assert f"then: kcurate {again} -w" in capsys.readouterr().err
     assert f"kcurate pair {given['slow']} {given['fast']} -w {tmp_path}/work" in err[-1]
 
 

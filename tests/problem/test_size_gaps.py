@@ -67,6 +67,15 @@ def test_sizes_are_raised_to_what_a_grid_without_a_ragged_end_computes() -> None
         assert divisible(made, side(launch(whole))) == made
 
 
+def test_only_the_sizes_that_a_division_divides_are_raised() -> None:
+    """`rows` is in the grid, but it is `cols` that is cut into fours."""
+    made = problem({"cols": 61, "rows": 53}, bench={"cols": 1000, "rows": 333})
+    fours = divisible(made, side(launch("ceil_div((cols / 4) * rows, 256)"))).sizes
+    assert fours.test == ({"cols": 64, "rows": 53},) and fours.headline == {"cols": 1000, "rows": 333}
+    both = divisible(made, side(launch("(cols * rows) / 4"))).sizes
+    assert both.test == ({"cols": 64, "rows": 56},)
+
+
 def test_one_block_a_row_has_no_ragged_end() -> None:
     assert not texts(problem({"n": 5}, {"n": 3}, bench={"n": 4096}), launch("n"))
     assert not texts(problem({"n": 5}, {"n": 3}, bench={"n": 4096}), launch(132))

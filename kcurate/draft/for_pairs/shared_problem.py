@@ -28,6 +28,8 @@ from kcurate.problem.size_gaps import divisible, mended
 from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
 
 Judging = Callable[[Candidate], Verdict]
+# What may hold at some sizes only: other values, or a launch that rounds down to no block.
+_AT_SOME_SIZES = (Outcome.MISMATCH, Outcome.MALFORMED, Outcome.LAUNCH_ERROR)
 
 
 class PairOutcome(StrEnum):
@@ -78,7 +80,7 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             fast=side if owner is slow else mine,
         )
         rounded, (tried, verdict) = False, judged(whole, judging)
-        if verdict.outcome is Outcome.MISMATCH and known.origin != "known":
+        if verdict.outcome in _AT_SOME_SIZES and known.origin != "known":
             reference = reference or ((whole, verdict) if owner is slow else None)
             even = divisible(known.problem, {"slow": whole.slow, "fast": whole.fast})
             if even != known.problem:

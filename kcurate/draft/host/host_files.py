@@ -72,6 +72,12 @@ def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
     return tuple(host for path in paths if (host := _host(root, path, kernel.flags)) is not None)
 
 
+def has_own_launch(kernel: Kernel) -> bool:
+    """Whether its launch was given or guessed: no host code has it, and its record has it at the kernel."""
+    place = (kernel.span.path, kernel.span.start_line)
+    return any((site.path, site.line) == place for site in kernel.launch_sites)
+
+
 def _root(kernel: Kernel, places: Sequence[Path]) -> Path | None:
     """The folder that the record's paths are relative to: it has the kernel and a launch as recorded.
 
@@ -100,6 +106,8 @@ def _holds(root: Path, kernel: Kernel) -> bool:
     named = re.search(rb"\b%b\b" % re.escape(kernel.name.encode()), text)
     if named is None or data.count(b"\n", 0, span.start_byte) + 1 != span.start_line:
         return False
+    if has_own_launch(kernel) and b"<<<" not in data.split(b"\n")[span.start_line - 1]:
+        return False  # what host code says of other launches is not to overrule it
     if kernel.root.startswith(f"{span.path}/"):  # a part of the file
         return _bytes(root / kernel.root) is not None
     return not sites or any(_launched(root, site, kernel.name) for site in sites)
