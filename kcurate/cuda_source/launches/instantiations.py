@@ -27,7 +27,7 @@ from kcurate.cuda_source.launches.host_names import (
 )
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch
-from kcurate.cuda_source.launches.template_heads import deduced, template_params
+from kcurate.cuda_source.launches.template_heads import TemplateParam, deduced, template_params
 from kcurate.cuda_source.parse.items import Item, Parsed, innermost
 from kcurate.cuda_source.parse.parameters import header_of, params_of
 from kcurate.cuda_source.preprocess.conditions import number
@@ -76,6 +76,7 @@ class Instantiations:
         self.calls = calls
         self.scopes = Scopes(parsed)
         self.guessed: frozenset[int] = frozenset()
+        # Whether a type that nothing tells is taken to be the usual one, wherever it is asked for.
         self._guessing = False
         self._uses: dict[tuple[int, int, bool], Sequence[tuple[bytes, ...]]] = {}
         self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
@@ -115,35 +116,42 @@ class Instantiations:
 
         Where nothing in the unit tells a type, the usual one is taken: such a kernel is in `guessed`.
         """
+        params = template_params(self._head(kernel))
+        if not params:  # a full specialisation
+            return ()
+        name = kernel.qualified.decode("utf-8", "replace")
         for self._guessing in (False, True):
-            if expressions := self._of(kernel):
+            if instances := self._stated(kernel, params, self._written(kernel, params)):
                 self.guessed |= {kernel.start} if self._guessing else frozenset()
-                return expressions
+                return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in instances)
         return ()
 
-    def _of(self, kernel: Item) -> tuple[str, ...]:
-        uses_of: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
-        wanted = template_params(self._head(kernel))
-        if not wanted:  # a full specialisation
-            return ()
+    def _written(self, kernel: Item, params: Sequence[TemplateParam]) -> Sequence[tuple[bytes, ...]]:
+        """The arguments with which the unit uses a kernel, local names resolved, each list once."""
+        written: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
         for launch in self.launches:
             if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
-                uses_of.update(dict.fromkeys(self._of_launch(kernel, launch)))
-        if not uses_of:
-            uses = self._uses_in_code(kernel, 0, deduce=False)
-            uses_of.update(dict.fromkeys(uses))
-        needed = [param for param in wanted if param.default is None and not param.pack]
-        if self._guessing and wanted[: len(needed)] == tuple(needed) and all(param.type for param in needed):
-            uses_of[tuple(param.usual for param in needed)] = None
-        least = len(needed)
-        most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, uses_of), default=0)
-        name = kernel.qualified.decode("utf-8", "replace")
-        fit = [args for args in uses_of if least <= len(args) <= most and self._global(args)]
-        fit = [tuple(self._outside(argument, kernel) for argument in args) for args in fit]
-        usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
-        if not usable and least == 0:
-            usable = [()]
-        return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
+                written.update(dict.fromkeys(self._of_launch(kernel, launch)))
+        if not written:
+            written.update(dict.fromkeys(self._uses_in_code(kernel, 0, deduce=False)))
+        needed = _needed(params)
+        if self._guessing and params[: len(needed)] == needed and all(param.type for param in needed):
+            written[tuple(param.usual for param in needed)] = None
+        return tuple(written)
+
+    def _stated(
+        self, kernel: Item, params: Sequence[TemplateParam], written: Sequence[tuple[bytes, ...]]
+    ) -> Sequence[tuple[bytes, ...]]:
+        """The first `MAX_FOUND` of these that the kernel's file can state, one of each instance."""
+        least = len(_needed(params))
+        most = len(params) if not any(param.pack for param in params) else max(map(len, written), default=0)
+        fit = [args for args in written if least <= len(args) <= most and self._global(args)]
+        outside = [tuple(self._outside(argument, kernel) for argument in args) for args in fit]
+        # Of one instance in two texts: the first text, where the last stood. Keys of pairs depend on both.
+        instances = {tuple(map(self._plain, args)): args for args in reversed(outside)}
+        if not instances and least == 0:
+            return ((),)
+        return tuple(instances.values())[::-1][:MAX_FOUND]
 
     def _outside(self, argument: bytes, kernel: Item) -> bytes:
         """An argument as written outside of namespaces, where the kernel's file states its instances."""
@@ -247,7 +255,7 @@ class Instantiations:
     def _resolved(
         self, template_args: tuple[bytes, ...], place: _Place, depth: int
     ) -> Iterator[tuple[bytes, ...]]:
-        """`given` with local names replaced, and template parameters around by what they are used with."""
+        """Arguments with local names replaced, and template parameters around by what these are used with."""
         template_args = tuple(with_locals(argument, place.text) for argument in template_args)
         around = place.around
         for values in lambda_values(template_args, place.text, around, self.bare, self.by_name):
@@ -310,6 +318,11 @@ class Instantiations:
         if item.kind == "type":
             return self.bare[item.start : max(self.bare.find(b"{", item.start), item.start)]
         return header_of(item, self.parsed.text)
+
+
+def _needed(params: Sequence[TemplateParam]) -> Sequence[TemplateParam]:
+    """The parameters that an instance must state."""
+    return tuple(param for param in params if param.default is None and not param.pack)
 
 
 def declaration(expression: str) -> bytes:
