@@ -106,19 +106,22 @@ class PairKernel:
 
 def counterpart(known: PlacedProblem, first: PairKernel, other: PairKernel) -> Side | str:
     """The other kernel as a side of the same problem; or why it cannot be one."""
-    mine, defined = first.definition(), other.definition()
-    if mine is None or {launch.launch for launch in launches_of(known.side.plan)} != {_name(mine)}:
+    definition, other_definition = first.definition(), other.definition()
+    launched = {launch.launch for launch in launches_of(known.side.plan)}
+    if definition is None or launched != {_name(definition)}:
         return f"the plan of {first.kernel.name} launches other kernels too"
-    if defined is None:
+    if other_definition is None:
         return f"{other.kernel.name} is not in the code of its side"
     places = match(first.kernel.params, other.kernel.params)
     if isinstance(places, str):
         return f"{other.kernel.name}: {places} of {first.kernel.name}"
-    theirs = other.known() or other.unfinished_draft()
-    if unfilled := _filled_by(theirs) - _filled_by(known):
+    own = other.known() or other.unfinished_draft()
+    if unfilled := _filled_by(own) - _filled_by(known):
         names = ", ".join(sorted(unfilled))
         return f"{other.kernel.name}: constant memory {names} is not filled for {first.kernel.name}"
-    translation = _PlanTranslation(known.problem, first.kernel.params, other, defined, tuple(places), theirs)
+    translation = _PlanTranslation(
+        known.problem, first.kernel.params, other, other_definition, tuple(places), own
+    )
     try:
         plan = tuple(translation.plan(known.side.plan))
     except ProblemError as error:
@@ -141,8 +144,9 @@ def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
     free = dict(enumerate(params))
     places: dict[int, int] = {}
     for fits in (_same_name, _same_type, _same_but_const, _same_kind):
-        for at, param in enumerate(other):
-            place = next((i for i, mine in free.items() if at not in places and fits(mine, param)), None)
+        for at, other_param in enumerate(other):
+            fitting = (place for place, param in free.items() if fits(param, other_param))
+            place = next(fitting, None) if at not in places else None
             if place is not None:
                 places[at] = place
                 del free[place]
@@ -152,24 +156,24 @@ def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
     return [places[at] for at in range(len(other))]
 
 
-def _same_name(mine: Param, other: Param) -> bool:
-    return bool(mine.name) and mine.name == other.name and mine.pointer == other.pointer
+def _same_name(param: Param, other: Param) -> bool:
+    return bool(param.name) and param.name == other.name and param.pointer == other.pointer
 
 
-def _same_type(mine: Param, other: Param) -> bool:
-    return _bare(mine) == _bare(other)
+def _same_type(param: Param, other: Param) -> bool:
+    return _bare(param) == _bare(other)
 
 
-def _same_but_const(mine: Param, other: Param) -> bool:
-    return _bare(mine).replace("const", "") == _bare(other).replace("const", "")
+def _same_but_const(param: Param, other: Param) -> bool:
+    return _bare(param).replace("const", "") == _bare(other).replace("const", "")
 
 
-def _same_kind(mine: Param, other: Param) -> bool:
-    if mine.pointer or other.pointer:
+def _same_kind(param: Param, other: Param) -> bool:
+    if param.pointer or other.pointer:
         return False
-    elements = [types.element(param.type, {}) for param in (mine, other)]
-    left, right = (element.dtype if element and element.lanes == 1 else "" for element in elements)
-    return bool(left and right) and (left in types.FLOATS) == (right in types.FLOATS)
+    elements = [types.element(of.type, {}) for of in (param, other)]
+    dtypes = [element.dtype if element and element.lanes == 1 else "" for element in elements]
+    return all(dtypes) and len({dtype in types.FLOATS for dtype in dtypes}) == 1
 
 
 def _bare(param: Param) -> str:
@@ -198,14 +202,18 @@ def _name(item: Item) -> str:
 
 @dataclass(frozen=True)
 class _PlanTranslation:
-    """Translates a plan of one kernel to the other's: `places` as from `match`, `theirs` its own launch."""
+    """Translates a plan of the first kernel into one of the other.
+
+    `params`: the first one's. `definition`: the other one. `places`: as from `match`. `own`: the other
+    kernel's own problem and launch.
+    """
 
     problem: Problem
     params: tuple[Param, ...]
     other: PairKernel
-    defined: Item
+    definition: Item
     places: tuple[int, ...]
-    theirs: PlacedProblem | None
+    own: PlacedProblem | None
 
     def plan(self, plan: Sequence[Step]) -> Iterator[Step]:
         """The plan with the other kernel; uploads to symbols that it does not declare are dropped."""
@@ -228,13 +236,13 @@ class _PlanTranslation:
         passed = [step.args[place] for place in self.places]
         params = [self.params[place] for place in self.places]
         args = tuple(
-            _typed(arg, self.problem, mine, param)
-            for arg, mine, param in zip(passed, params, self.other.kernel.params, strict=True)
+            _typed(arg, self.problem, param, other_param)
+            for arg, param, other_param in zip(passed, params, self.other.kernel.params, strict=True)
         )
-        template = step.template if self.defined.template else ()
-        plain = replace(step, launch=_name(self.defined), args=args, template=template)
-        launches = launches_of(self.theirs.side.plan) if self.theirs else []
-        if self.theirs is None or len(launches) != 1 or len(launches[0].args) != len(args):
+        template = step.template if self.definition.template else ()
+        plain = replace(step, launch=_name(self.definition), args=args, template=template)
+        launches = launches_of(self.own.side.plan) if self.own else []
+        if self.own is None or len(launches) != 1 or len(launches[0].args) != len(args):
             return self._as_the_first(plain)
         (launch,) = launches
         names, agree = self._naming(passed, launch.args)
@@ -251,33 +259,33 @@ class _PlanTranslation:
         except ProblemError:
             return self._as_the_first(plain)
 
-    def _naming(self, passed: Sequence[Arg], own: Sequence[Arg]) -> tuple[dict[str, Expr], bool]:
+    def _naming(self, passed: Sequence[Arg], own_args: Sequence[Arg]) -> tuple[dict[str, Expr], bool]:
         """What the names in the other kernel's launch stand for; whether its buffers then have these sizes.
 
         A name is the argument in its place, or the same name here: `n` for `n`, where one of the two kernels
         is passed `n/4`; or it counts vectors: `cols4` for `cols / 4`. The buffers tell.
         """
-        assert self.theirs is not None
-        theirs = self.theirs.problem
-        by_place = _names(passed, own, self.problem, theirs)
+        assert self.own is not None
+        its_problem = self.own.problem
+        by_place = _names(passed, own_args, self.problem, its_problem)
         by_name = {**by_place, **{name: name for name in self.problem.sizes.headline}}
-        lanes = {buffer.shape[-1] for buffer in theirs.buffers.values() if buffer.shape} & VECTORS
+        lanes = {buffer.shape[-1] for buffer in its_problem.buffers.values() if buffer.shape} & VECTORS
         by_vectors = [
             {**by_place, name: f"{bracketed(str(by_place[name]))}/{count}"}
             for count in sorted(lanes)
-            for name in theirs.sizes.headline
+            for name in its_problem.sizes.headline
             if name in by_place
         ]
         pairs = [
-            (self.problem.buffers[left], theirs.buffers[right])
-            for left, right in zip(passed, own, strict=True)
-            if isinstance(left, str) and isinstance(right, str)
-            if left in self.problem.buffers and right in theirs.buffers
+            (self.problem.buffers[arg], its_problem.buffers[own_arg])
+            for arg, own_arg in zip(passed, own_args, strict=True)
+            if isinstance(arg, str) and isinstance(own_arg, str)
+            if arg in self.problem.buffers and own_arg in its_problem.buffers
         ]
         sample = {name: _SAMPLE * at for at, name in enumerate(self.problem.sizes.headline, start=1)}
 
         def agreeing(names: Mapping[str, Expr]) -> int:
-            return sum(_same_bytes(here, there, names, sample) for here, there in pairs)
+            return sum(_same_bytes(buffer, its_buffer, names, sample) for buffer, its_buffer in pairs)
 
         best = max((by_place, by_name, *by_vectors), key=agreeing)
         return best, agreeing(best) > 0
@@ -288,11 +296,11 @@ class _PlanTranslation:
         return launch
 
 
-def _typed(arg: Arg, problem: Problem, mine: Param, param: Param) -> Arg:
+def _typed(arg: Arg, problem: Problem, param: Param, other: Param) -> Arg:
     """The argument in the type of the other kernel's parameter (`size_t n` for `int n`)."""
-    if param.pointer or _same_but_const(mine, param) or not isinstance(arg, str | ValueArg):
+    if other.pointer or _same_but_const(param, other) or not isinstance(arg, str | ValueArg):
         return arg
-    element = types.element(param.type, {})
+    element = types.element(other.type, {})
     if element is None or element.lanes != 1:
         return arg
     if isinstance(arg, ValueArg):
@@ -305,33 +313,35 @@ def _typed(arg: Arg, problem: Problem, mine: Param, param: Param) -> Arg:
 
 
 def _names(
-    mine: Sequence[Arg], yours: Sequence[Arg], problem: Problem, their_problem: Problem
+    passed: Sequence[Arg], own_args: Sequence[Arg], problem: Problem, its_problem: Problem
 ) -> dict[str, Expr]:
-    """What the names in the other kernel's launch stand for, as expressions of this problem."""
+    """What the names in the other kernel's own launch stand for, as expressions of this problem."""
     names: dict[str, Expr] = {}
     shapes: dict[str, Expr] = {}
-    for left, right in zip(map(_value, mine), map(_value, yours), strict=True):
-        if isinstance(left, BufferArg) or isinstance(right, BufferArg):
+    for value, own_value in zip(map(_value, passed), map(_value, own_args), strict=True):
+        if isinstance(value, BufferArg) or isinstance(own_value, BufferArg):
             continue
-        here, there = problem.buffers.get(str(left)), their_problem.buffers.get(str(right))
-        if here is not None and there is not None:
-            shapes |= {str(b): a for a, b in zip(here.shape, there.shape, strict=False)}
-        elif here is None and there is None and isinstance(right, str):
-            names[right] = left
-    numbers = {name: scalar.value for name, scalar in their_problem.scalars.items()}
+        buffer, its_buffer = problem.buffers.get(str(value)), its_problem.buffers.get(str(own_value))
+        if buffer is not None and its_buffer is not None:
+            shapes |= {str(own): extent for extent, own in zip(buffer.shape, its_buffer.shape, strict=False)}
+        elif buffer is None and its_buffer is None and isinstance(own_value, str):
+            names[own_value] = value
+    numbers = {name: scalar.value for name, scalar in its_problem.scalars.items()}
     whole = {name: value for name, value in numbers.items() if isinstance(value, int)}
     same = {name: name for name in problem.sizes.headline}
     return {**same, **whole, **shapes, **names}
 
 
-def _same_bytes(here: Buffer, there: Buffer, names: Mapping[str, Expr], sample: Mapping[str, int]) -> bool:
+def _same_bytes(
+    buffer: Buffer, its_buffer: Buffer, names: Mapping[str, Expr], sample: Mapping[str, int]
+) -> bool:
     """Whether two buffers have as many bytes, the second with its sizes renamed."""
     try:
-        count = math.prod(evaluate(extent, sample) for extent in here.shape)
-        theirs = math.prod(evaluate(renamed(extent, names), sample) for extent in there.shape)
+        count = math.prod(evaluate(extent, sample) for extent in buffer.shape)
+        its_count = math.prod(evaluate(renamed(extent, names), sample) for extent in its_buffer.shape)
     except ProblemError:
         return False
-    return count * numpy_dtype(here.dtype).itemsize == theirs * numpy_dtype(there.dtype).itemsize
+    return count * numpy_dtype(buffer.dtype).itemsize == its_count * numpy_dtype(its_buffer.dtype).itemsize
 
 
 def _own_arg(names: Mapping[str, Expr], arg: Arg, passed: Arg, own: Arg) -> Arg:
