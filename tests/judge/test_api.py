@@ -32,7 +32,7 @@ def test_these_are_its_names_and_how_they_are_called() -> None:
         "Judge": ["config"],
         "JudgeConfig": [
             "backend", "gpu", "seed", "sanitize", "timed", "spares", "calibrate", "torch", "workspace",
-            "counted", "orders", "vouched",
+            "counted", "orders", "vouched", "minimal",
         ],
         "Verdict": [
             "candidate", "key", "outcome", "environment", "detail", "side", "log", "checks", "slow", "fast",
