@@ -183,8 +183,9 @@ def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
 
 def keeps(promise: Promise, values: Array) -> bool:
     """Whether an input, of any shape and dtype, keeps a promise, in each row of its last axis."""
-    rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
-    return not values.size or bool(_KEEPS[promise](rows))
+    if not values.size:
+        return True
+    return bool(_KEEPS[promise](values.reshape(-1, values.shape[-1] if values.ndim else 1)))
 
 
 def _varied(rows: Array) -> bool:

@@ -18,6 +18,8 @@ FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"),
     *("--hide-scrollbars", "--disable-background-networking", "--remote-debugging-pipe"),
 )
+# Chromium's answer to what was asked of a page that another one is replacing.
+NAVIGATED = "Inspected target navigated or closed"
 
 
 def executable() -> str | None:
@@ -53,6 +55,8 @@ class Page:
         while True:
             answer = self._message(deadline)
             if answer.get("id") == self._number:
+                if answer.get("error", {}).get("message") == NAVIGATED:
+                    return {"result": {}}
                 assert "error" not in answer, answer["error"]
                 return dict(answer["result"])
             self._event(answer)
@@ -94,7 +98,7 @@ class Page:
         return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
     def run(self, script: str) -> Any:
-        """What an expression is in the page."""
+        """What an expression is in the page; None while the page is being replaced by another."""
         asked = {"expression": script, "returnByValue": True, "awaitPromise": True}
         answer = self._call("Runtime.evaluate", asked)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
