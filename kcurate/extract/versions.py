@@ -79,13 +79,14 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
         if len(group) < 2 or (len(group[0].params) < LEAST_PARAMS and not numbered):
             continue
         ordered = sorted(group, key=partial(_order, numbered=numbered))
-        first, *later = _distinct(ordered, codes)[:MOST_VERSIONS]
+        tokens = {kernel.id: normalised_tokens(codes[kernel.id]) for kernel in ordered}
+        first, *later = _distinct(ordered, tokens)[:MOST_VERSIONS]
         slow = _file(first, codes)
         for kernel in later:
             if (kernel.name, kernel.span.path) == (first.name, first.span.path):
                 continue
             together = kernel.span.path == first.span.path or _series(first)
-            if together and _differ_in_a_constant(first, kernel, codes):
+            if together and _differ_in_a_constant(first, kernel, tokens):
                 continue
             fast = _file(kernel, codes)
             renamed = kernel.name != first.name
@@ -94,28 +95,29 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     return matches
 
 
-def _distinct(kernels: Sequence[Kernel], codes: Mapping[str, bytes]) -> list[Kernel]:
+def _distinct(kernels: Sequence[Kernel], tokens: Mapping[str, Sequence[bytes]]) -> list[Kernel]:
     """The kernels without those whose code is that of an earlier one, but for its name."""
     by_code: dict[tuple[bytes, ...], Kernel] = {}
     for kernel in kernels:
         name = kernel.name.encode()
-        tokens = normalised_tokens(codes[kernel.id])
-        by_code.setdefault(tuple(b"" if token == name else token for token in tokens), kernel)
+        by_code.setdefault(tuple(b"" if token == name else token for token in tokens[kernel.id]), kernel)
     return list(by_code.values())
 
 
-def _differ_in_a_constant(first: Kernel, other: Kernel, codes: Mapping[str, bytes]) -> bool:
+def _differ_in_a_constant(first: Kernel, other: Kernel, tokens: Mapping[str, Sequence[bytes]]) -> bool:
     """Whether the code of two kernels differs in the numbers of their names alone: `step0` and `step1`."""
-    mine, theirs = (normalised_tokens(codes[kernel.id]) for kernel in (first, other))
+    code, other_code = tokens[first.id], tokens[other.id]
+    if len(code) != len(other_code):
+        return False
     names = {(first.name.encode(), other.name.encode())}
-    differing = {pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]} - names
+    differing = {pair for pair in zip(code, other_code, strict=True) if pair[0] != pair[1]} - names
     words = list(zip(_words(first.name), _words(other.name), strict=False))
     numbers = {
-        (one.encode(), another.encode())
-        for (before, _), (one, another) in pairwise(words)
-        if one.isdigit() and before not in _HOW
+        (word.encode(), other_word.encode())
+        for (before, _), (word, other_word) in pairwise(words)
+        if word.isdigit() and before not in _HOW
     }
-    return len(mine) == len(theirs) and bool(differing) and differing <= numbers
+    return bool(differing) and differing <= numbers
 
 
 def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:

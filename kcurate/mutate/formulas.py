@@ -22,6 +22,7 @@ from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
 from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, instead, shown, skipped
 from kcurate.mutate.numbers_in_scope import Scope, is_real
 from kcurate.mutate.replacements import assigned
+from kcurate.mutate.tables import is_changed
 
 # Numbered after all other parts.
 RANK = 9
@@ -119,15 +120,13 @@ def _start(tree: Tree, number: Declared, changed: Collection[bytes]) -> str:
 
 def _of_expressions(scope: Scope) -> Iterator[_Value]:
     """What a variable is set to, or what is stored, by an expression that costs more than an operation."""
-    tree, helpers = (
-        scope.tree,
-        {function.name for function in scope.tree.functions() if _is_of_numbers(function)},
-    )
+    tree = scope.tree
+    helpers = {function.name for function in tree.functions() if _is_of_numbers(function)}
     for node in tree.nodes("declaration", "expression_statement", within=scope.function.body):
         if node.parent.type != "compound_statement":
             continue
         declared = tree.declared_by(node) if node.type == "declaration" else ()
-        unknown = {one.name for one in declared}
+        unknown = {variable.name for variable in declared}
         for like, value in (*assigned(scope, node), *_stored(scope, node)):
             used = {tree.text(use) for use in tree.nodes("identifier", within=value)}
             if _costs(scope, value, helpers) and used.isdisjoint(unknown):
@@ -140,8 +139,8 @@ def _of_expressions(scope: Scope) -> Iterator[_Value]:
 def _is_of_numbers(function: Function) -> bool:
     """Whether a function of the side's own has numbers alone as parameters."""
     params = function.params
-    plain = all(not one.stars and not one.sizes and not one.reference for one in params)
-    return plain and not function.kernel and all(one.type in (*_REAL, *_WHOLE) for one in params)
+    plain = all(not param.stars and not param.sizes and not param.reference for param in params)
+    return plain and not function.kernel and all(param.type in (*_REAL, *_WHOLE) for param in params)
 
 
 def _stored(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
@@ -193,7 +192,9 @@ def _to_real(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]
     constants = _constants(scope, _REAL_NUMBER)
     yield from ((form, (text,)) for text in reals for form in _OF_REALS)
     yield from ((form, two) for two in combinations(reals, 2) for form in _OF_TWO_REALS)
-    yield from ((form, (text, one)) for one, text in product(constants, reals) for form in _WITH_A_REAL)
+    yield from (
+        (form, (text, constant)) for constant, text in product(constants, reals) for form in _WITH_A_REAL
+    )
 
 
 def _to_whole(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
@@ -202,13 +203,16 @@ def _to_whole(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]
     wholes = [f"({kind})({text})" for text, real in known if not real][:MOST_KNOWN]
     reals = [text for text, real in known if real][:MOST_KNOWN]
     params = scope.function.params if scope.function.kernel else ()
-    sizes = [one.name.decode() for one in params if not one.stars and not one.sizes and one.type in _WHOLE]
+    scalars = (param for param in params if not param.stars and not param.sizes)
+    sizes = [param.name.decode() for param in scalars if param.type in _WHOLE]
     constants = [f"({kind})({text})" for text in (*_constants(scope, _WHOLE_NUMBER), *sizes)]
     factors = _constants(scope, _REAL_NUMBER) or ["1.0f"]
     yield from ((form, (text,)) for text in wholes for form in _OF_WHOLES)
     yield from ((form, two) for two in combinations(wholes, 2) for form in _OF_TWO_WHOLES)
-    yield from ((form, (text, one)) for one, text in product(constants, wholes) for form in _WITH_A_WHOLE)
-    yield from ((form, (text, one)) for one, text in product(factors, reals) for form in _TO_WHOLE)
+    yield from (
+        (form, (text, constant)) for constant, text in product(constants, wholes) for form in _WITH_A_WHOLE
+    )
+    yield from ((form, (text, factor)) for factor, text in product(factors, reals) for form in _TO_WHOLE)
 
 
 def _known(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
@@ -226,7 +230,7 @@ def _known(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
         text, array = tree.text(load), _array(scope, load)
         used = {tree.text(use) for use in tree.nodes("identifier", within=load)}
         costs = value.cheap and _DIVIDES_OR_CALLS.search(text.decode())
-        if array is None or costs or text in seen or not used <= names or _is_changed(tree, load):
+        if array is None or costs or text in seen or not used <= names or is_changed(tree, load, load):
             continue
         seen.add(text)
         yield text.decode(), array.type in _REAL
@@ -237,14 +241,6 @@ def _array(scope: Scope, subscript: Node) -> Declared | None:
     name = scope.tree.text(subscript.child_by_field_name("argument"))
     found = [param for param in scope.function.params if param.stars == 1 and param.name == name]
     return found[0] if found and found[0].type in (*_REAL, *_WHOLE) else None
-
-
-def _is_changed(tree: Tree, load: Node) -> bool:
-    """Whether an element is stored into, or its place changes something."""
-    parent = load.parent
-    stored = parent.type == "assignment_expression" and parent.child_by_field_name("left").id == load.id
-    stored |= parent.type in ("update_expression", "pointer_expression")
-    return stored or any(True for _ in tree.nodes(*CHANGES, "call_expression", within=load))
 
 
 def _constants(scope: Scope, pattern: re.Pattern[str]) -> list[str]:

@@ -149,7 +149,7 @@ def _computed(tree: Tree, kernel: _Bound, table: str, formula: str) -> Iterator[
                 use.parent,
                 _index(use.parent) if use.parent.type == "subscript_expression" else None,
             )
-            if place is None or _changes(tree, load, place):
+            if place is None or is_changed(tree, load, place):
                 continue
 
             def renamed(match: re.Match[str], place: Node = place) -> str:
@@ -160,8 +160,8 @@ def _computed(tree: Tree, kernel: _Bound, table: str, formula: str) -> Iterator[
             yield instead(load, f"({param.type.decode()})({_NAME.sub(renamed, formula)})")
 
 
-def _changes(tree: Tree, load: Node, place: Node) -> bool:
-    """Whether a load is a store, or its place changes something."""
+def is_changed(tree: Tree, load: Node, place: Node) -> bool:
+    """Whether an element is stored into where it seems to be loaded, or its place changes something."""
     parent = load.parent
     stored = parent.type == "assignment_expression" and parent.child_by_field_name("left").id == load.id
     stored |= parent.type in ("update_expression", "pointer_expression")
