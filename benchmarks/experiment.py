@@ -401,7 +401,7 @@ class Session:
         return unpacked(self.state / arm.name / "adapter", self.work, self.prepared) if arm.stage else None
 
     def judged(
-        self, rows: Sequence[Completion], tasks: Sequence[Task], *, modules: bool = False
+        self, rows: Sequence[Completion], tasks: Sequence[Task], *, modules: bool = False, timed: bool = True
     ) -> list[Completion]:
         """The completions with the judge's findings; `modules`: of tasks whose reference is PyTorch."""
         from kcurate.evaluation.judging import judge
@@ -411,7 +411,7 @@ class Session:
             self.place.backend,
             self.place.gpus,
             self.settings.judge.jobs,
-            self.place.timed,
+            timed and self.place.timed,
             cache_file=self.work / "verdicts.jsonl",
             torch=modules,
         )
@@ -532,10 +532,13 @@ def rate(session: Session, arm: Arm) -> dict[str, Any]:
     if right < RIGHT_FOR_GRPO:
         why = f"`all` is right and no copy in {right:.1%} of its completions, below {RIGHT_FOR_GRPO:.0%}"
         raise InputError(f"{arm.name} is not run: {why}", where="protocol")
-    path = session.state / "rated.parquet"
+    path, waiting = session.state / "rated.parquet", session.work / "rated-waiting.parquet"
     if not path.exists():
-        rows = session.sampled(ARMS["all"], session.prepared.rated, SAMPLES)
-        completions.write(path, session.judged(rows, session.prepared.rated))
+        if not waiting.exists():
+            completions.write(waiting, session.sampled(ARMS["all"], session.prepared.rated, SAMPLES))
+        rows = completions.read(waiting, hint="rate")
+        # How fast the answers are does not count here, so they are not timed.
+        completions.write(path, session.judged(rows, session.prepared.rated, timed=False))
     return {"middle": len(middle(session, arm))}
 
 
