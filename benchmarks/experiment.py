@@ -77,7 +77,7 @@ SETTINGS = (
     "sft.max_steps=256", "sft.warmup_steps=16", "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
     "sft.save_steps=64",
     f"grpo.max_prompt_tokens={PROMPT}", f"grpo.max_completion_tokens={ANSWER}", "grpo.learning_rate=2e-5",
-    "grpo.prompts=16", "grpo.generations=8", "grpo.generate_every=2", "grpo.micro_batch=16", "grpo.beta=0.0",
+    "grpo.prompts=16", "grpo.generations=8", "grpo.generate_every=2", "grpo.micro_batch=2", "grpo.beta=0.0",
     "grpo.epsilon_high=0.28", "grpo.max_steps=16", "grpo.save_steps=2", "grpo.gradient_checkpointing=false",
     "rft.samples=8", "rft.batch=256",
     "measure.batch=200", "measure.temperature=0.7",
