@@ -190,8 +190,8 @@ def board(_: argparse.Namespace) -> None:
             "|---|---:|---:|",
             *outcomes(answers),
             "",
-            "| schedule | answers with it | share of all confirmed |",
-            "|---|---:|---:|",
+            "| schedule | confirmed answers with it (share of all) | its CUDA template | its Triton template |",
+            "|---|---:|---:|---:|",
             *shares(answers),
         ]
     )
@@ -257,11 +257,13 @@ def outcomes(answers: Sequence[Row]) -> Iterator[str]:
 
 
 def shares(answers: Sequence[Row]) -> Iterator[str]:
-    """How many confirmed answers have a kernel of each schedule."""
+    """How many confirmed answers have a kernel of each schedule, which has one template a language."""
     confirmed = [row for row in answers if holds(row)]
-    counts = Counter(schedule for row in confirmed for schedule in set(row["schedules"]))
-    for schedule, count in counts.most_common():
-        yield f"| `{schedule}` | {count} | {count / len(confirmed):.0%} |"
+    counts = Counter((schedule, row["answer"]) for row in confirmed for schedule in set(row["schedules"]))
+    both = Counter(schedule for row in confirmed for schedule in set(row["schedules"]))
+    for schedule, count in both.most_common():
+        cells = [count, *(counts[schedule, language] for language in LANGUAGES)]
+        yield f"| `{schedule}` | {' | '.join(f'{cell} ({cell / len(confirmed):.0%})' for cell in cells)} |"
 
 
 def main() -> None:
