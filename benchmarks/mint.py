@@ -2,15 +2,16 @@
 
     python benchmarks/mint.py judge --workspace DIR --out ROWS.jsonl [--count 500] [--seed 0] [--gpus 0,1]
         [--seconds 300] [--jobs 0]
-    python benchmarks/mint.py modules --workspace DIR --out MODULES.jsonl [--seconds 120] [--compile 50]
-    python benchmarks/mint.py take ROWS.jsonl MODULES.jsonl
+    python benchmarks/mint.py modules --out MODULES.jsonl [--workspace DIR] [--seconds 120] [--compile 50]
+        [--jobs 0]
+    python benchmarks/mint.py take MODULES.jsonl [ROWS.jsonl]
     python benchmarks/mint.py board
 
 `judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and
 the key of the content, which the seed gives again; answers in CUDA come first. `modules` times the PyTorch
-modules of the workspace at the headline size, all in eager mode and every so many compiled. Run again, both
-go on where they stopped. `take` adds both to a Parquet file in docs/data; `board` fills docs/minting.md
-from it.
+modules of the workspace at the headline size, all in eager mode and every so many compiled; without a
+workspace those of docs/data/minted whose confirmed answers have no such times yet. Run again, both go on
+where they stopped. `take` adds both to a Parquet file in docs/data; `board` fills docs/minting.md from it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import minted_texts
 from marked import fill
 
 from kcurate.backends.choice import gpu_numbers
@@ -123,17 +127,39 @@ def median_us(run: Callable[[], object], samples: int = 15) -> float:
 def modules(options: argparse.Namespace) -> None:
     """Time the modules; these are our own texts, so they run in this process."""
     known = {row["graph"] for row in rows(options.out)}
-    started, count = time.monotonic(), 0
-    for pair in pairs(options.workspace):
-        graph = pair.id.split("/")[1]
-        if not pair.id.endswith("/plain") or graph in known:
-            continue
-        row = {"graph": graph, **module_times(pair.slow.code, compiled=count % options.compile == 0)}
+    texts = {
+        pair.id.split("/")[1]: pair.slow.code
+        for pair in (pairs(options.workspace) if options.workspace else untimed())
+        if pair.id.endswith("/plain")
+    }
+    texts = {graph: text for graph, text in texts.items() if graph not in known}
+    compiled = set(list(texts)[:: options.compile])
+    started = time.monotonic()
+    # Compiling takes seconds of one core, and its results are found again in Inductor's cache.
+    with ProcessPoolExecutor(options.jobs or None, mp_context=get_context("spawn")) as workers:
+        for warmed in [workers.submit(module_times, texts[graph], compiled=True) for graph in compiled]:
+            with contextlib.suppress(Exception):
+                warmed.result(timeout=max(1.0, started + options.seconds / 2 - time.monotonic()))
+        workers.shutdown(wait=False, cancel_futures=True)
+    timed = 0
+    for graph, text in texts.items():
+        row = {"graph": graph, **module_times(text, compiled=graph in compiled)}
         store.append_line(options.out, json.dumps(row), durable=False)
-        count += 1
+        timed += 1
         if time.monotonic() - started > options.seconds:
             break
-    print(f"{count} modules timed in {time.monotonic() - started:.0f} s", flush=True)
+    print(f"{timed} of {len(texts)} modules timed in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def untimed() -> Iterator[Candidate]:
+    """The committed problems that have a confirmed answer, and no time of their module."""
+    import pyarrow.parquet as pq
+
+    graphs = {
+        row["graph"] for row in pq.read_table(DATA).to_pylist() if holds(row) and row["eager_us"] is None
+    }
+    for path in sorted(minted_texts.TEXTS.glob("*.parquet")):
+        yield from (pair for pair in minted_texts.candidates(path) if pair.id.split("/")[1] in graphs)
 
 
 def module_times(code: str, *, compiled: bool) -> Row:
@@ -152,18 +178,17 @@ def module_times(code: str, *, compiled: bool) -> Row:
 
 
 def take(options: argparse.Namespace) -> None:
-    """Add the rows with the times of their modules to the Parquet file; of a graph that has some, none."""
+    """Add rows of graphs that have none to the Parquet file, and times of modules to rows that lack them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     joined = pq.read_table(DATA).to_pylist() if DATA.exists() else []
     judged = {row["graph"] for row in joined}
     times = {row["graph"]: row for row in rows(options.modules)}
-    joined += [
-        {"eager_us": None, "compiled_us": None, **row, **times.get(row["graph"], {})}
-        for row in rows(options.rows)
-        if row["graph"] not in judged
-    ]
+    new = rows(options.rows) if options.rows else []
+    joined += [{"eager_us": None, "compiled_us": None, **row} for row in new if row["graph"] not in judged]
+    for row in joined:
+        row |= {name: us for name, us in times.get(row["graph"], {}).items() if row[name] is None}
     pq.write_table(pa.Table.from_pylist(joined), DATA, compression="zstd", compression_level=19)
     print(f"{len(joined)} rows in {DATA.stat().st_size >> 10} KB")
 
@@ -190,7 +215,7 @@ def board(_: argparse.Namespace) -> None:
             "|---|---:|---:|",
             *outcomes(answers),
             "",
-            "| schedule | confirmed answers with it (share of all) | its CUDA template | its Triton template |",
+            "| schedule | confirmed answers with it (of all) | its CUDA template | its Triton template |",
             "|---|---:|---:|---:|",
             *shares(answers),
         ]
@@ -279,18 +304,18 @@ def main() -> None:
         part = parts.add_parser(name)
         part.set_defaults(action=action)
         if name == "take":
-            part.add_argument("rows", type=Path)
             part.add_argument("modules", type=Path)
+            part.add_argument("rows", type=Path, nargs="?")
         if name not in ("judge", "modules"):
             continue
-        part.add_argument("--workspace", type=Path, required=True)
+        part.add_argument("--workspace", type=Path, required=name == "judge")
         part.add_argument("--out", type=Path, required=True)
         part.add_argument("--seconds", type=float, default=300.0, help="stop to begin new work then")
+        part.add_argument("--jobs", type=int, default=0)
         if name == "judge":
             part.add_argument("--count", type=int, default=500)
             part.add_argument("--seed", type=int, default=0)
             part.add_argument("--gpus", type=gpu_numbers, default=(0,))
-            part.add_argument("--jobs", type=int, default=0)
             part.add_argument("--mint-jobs", type=int, default=0)
         else:
             part.add_argument("--compile", type=int, default=20, help="compile every so many modules")
