@@ -26,8 +26,6 @@ from kcurate.reward.task import Task
 
 # Tokens in a page of the cache of continuous batching.
 PAGE = 256
-# Tokens of prompts that go through the model at a time, which bounds the memory of their activations.
-PREFILL = 1 << 17
 # Fewer tokens than this hold no kernel.
 LEAST_ROOM = 128
 
@@ -160,14 +158,8 @@ class LocalModel:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `generate`."""
-        static = {
-            "cache_implementation": "static",
-            "prefill_chunk_size": max(LEAST_ROOM, PREFILL // self._drawing.batch),
-            # Compiling takes longer than the attention `packed` leaves to be saved.
-            "disable_compile": self._settings.attention == "packed",
-        }
         return {
-            **(static if self._settings.sampling == "static" else {}),
+            **self._settings.static_cache(self._drawing.batch),
             "max_new_tokens": self._drawing.max_tokens,
             "do_sample": True,
             "temperature": self._drawing.temperature,

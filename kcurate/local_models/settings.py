@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from kcurate.core.options import Option
 
@@ -17,6 +17,10 @@ DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
 LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+# Tokens of prompts that go through the model at a time, which bounds the memory of their activations; and the
+# fewest of each prompt.
+PREFILL, LEAST_PREFILL = 1 << 17, 128
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,20 @@ class ModelSettings:
     base: str = ""
     sampling: Literal["plain", "static", "continuous"] = "plain"
     merged: bool = False
+
+    def static_cache(self, sequences: int) -> dict[str, Any]:
+        """The arguments of `generate` that sample so many sequences at a time from a static cache.
+
+        Empty for the other ways of `sampling`.
+        """
+        if self.sampling != "static":
+            return {}
+        return {
+            "cache_implementation": "static",
+            "prefill_chunk_size": max(LEAST_PREFILL, PREFILL // sequences),
+            # Compiling takes longer than the attention `packed` leaves to be saved.
+            "disable_compile": self.attention == "packed",
+        }
 
     @property
     def shown(self) -> str:

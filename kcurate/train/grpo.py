@@ -160,8 +160,11 @@ def config(stage: Stage, count: int) -> Any:
     }
     if stage.settings.model.sampling == "continuous":
         values["use_transformers_continuous_batching"] = True
-    elif stage.settings.model.sampling == "static":
-        values["cache_implementation"] = "static"
+    # A whole rollout is sampled at a time: its prompts at once would need more memory than training does.
+    rollout = settings.prompts // world * settings.generations * settings.generate_every
+    cache = stage.settings.model.static_cache(rollout)
+    cache.pop("disable_compile", None)  # TRL says that itself
+    values["generation_kwargs"] = cache or None
     if settings.vllm != "off":
         values["vllm_mode"] = settings.vllm
     return arguments(GRPOConfig, values, settings.trl, "grpo.trl")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kcurate.core.notes import silent
+from kcurate.local_models.settings import PREFILL
 from kcurate.train.config import resolve
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import GrpoSettings
@@ -56,10 +57,12 @@ def test_modern_has_no_reference_clips_higher_and_divides_by_nothing(tmp_path: P
 def test_grpo_samples_in_the_way_that_the_model_is_sampled(tmp_path: Path) -> None:
     static = arguments(tmp_path, "pairs", "model.sampling=static")
     continuous = arguments(tmp_path, "pairs", "model.sampling=continuous")
-    found = [
-        (one.cache_implementation, one.use_transformers_continuous_batching) for one in (static, continuous)
+    ways = [
+        (made.generation_kwargs, made.use_transformers_continuous_batching) for made in (static, continuous)
     ]
-    assert found == [("static", False), (None, True)]
+    rollout = PREFILL // static.generation_batch_size
+    cache = {"cache_implementation": "static", "prefill_chunk_size": rollout}
+    assert ways == [(cache, False), (None, True)]
 
 
 @pytest.mark.parametrize(("how", "masked"), [("masked", True), ("penalised", False), ("scored", False)])
