@@ -107,7 +107,8 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     until_s = time.perf_counter() + TRYING_S
     parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
-        parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)
+        parts = tuple(part for part in parts if part.visible_in_counts or part.rounded)
+        parts = tuple(part for part in parts if part.numbers or not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
     wanted = [number for part in parts for number in part.numbers]
 
@@ -366,7 +367,7 @@ class _Runner:
             return tried.get(_key(part), True)
 
         def suspect(part: Ablation, *, seen: bool) -> Suspect:
-            gain = at_tests.get(_key(part), 1.0)
+            gain = 1.0 if part.surplus else at_tests.get(_key(part), 1.0)
             if tried.get(_key(part)) and (gain > EXERCISED or not self._counted_only):
                 gain = max(gain, self._gain(part))
             return Suspect(part, gain if seen or gain > LEAST_GAIN else None)
