@@ -368,7 +368,8 @@ class _Runner:
 
         def suspect(part: Ablation, *, seen: bool) -> Suspect:
             gain = 1.0 if part.surplus else at_tests.get(_key(part), 1.0)
-            if tried.get(_key(part)) and (gain > EXERCISED or not self._counted_only):
+            exercised = gain > EXERCISED or part.surplus
+            if tried.get(_key(part)) and (exercised or not self._counted_only):
                 gain = max(gain, self._gain(part))
             return Suspect(part, gain if seen or gain > LEAST_GAIN else None)
 

@@ -79,6 +79,7 @@ def _repeated(scope: Scope) -> Iterator[Part]:
                 what,
                 (instead(node, f"({tree.text(left).decode()})"),),
                 1,
+                surplus=True,
                 spread=lanes,
                 kernel=scope.function.name.decode(),
             )
@@ -96,7 +97,9 @@ def _idle_lanes(scope: Scope) -> Iterator[Part]:
         for each in (1, lanes):
             place = instead(value, cast(places[0], f"({first}) * {each}".encode()))
             what = f"the idle lanes of {scope.function.name.decode()}, {lanes} for one that works"
-            yield Part(what, (*guards, place), 1, spread=lanes, kernel=scope.function.name.decode())
+            yield Part(
+                what, (*guards, place), 1, surplus=True, spread=lanes, kernel=scope.function.name.decode()
+            )
 
 
 def _is_place(scope: Scope, number: Declared) -> bool:
