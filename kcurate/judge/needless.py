@@ -337,7 +337,11 @@ class _Runner:
 
     def _pairs(self, needed: Sequence[Ablation]) -> Iterator[Ablation]:
         """Pairs of the parts that cost the most, one of each kind a line, until the time is over."""
-        single = (part for part in needed if part.visible_in_counts and part.numbers and not part.run)
+        single = (
+            part
+            for part in needed
+            if (part.visible_in_counts or part.rounded) and part.numbers and not part.run
+        )
         costly = sorted(single, key=self._gain, reverse=True)
         of_places = {(part.line, part.replaced): part for part in reversed(costly)}
         chosen = [part for part in costly if of_places[part.line, part.replaced] is part][:PAIRED]

@@ -221,7 +221,9 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
             yield from one_way(tree, node)
         elif node.type == "expression_statement" and node.named_children:
             rank = 2 if _in_loop(node) or is_barrier(tree, node) else 4
-            yield replace(left_out(tree, (node,), rank), rounded=node.id in rounded)
+            part = left_out(tree, (node,), rank)
+            # What a compiler need not compute then, no count shows.
+            yield part if node.id not in rounded else replace(part, visible_in_counts=False, rounded=True)
         elif node.type == "declaration":
             yield from _of_declaration(tree, node)
         elif node.type == "call_expression":
