@@ -44,7 +44,7 @@ def detours(tree: Tree) -> Iterator[Part]:
 def _forwarded(scope: Scope, array: Declared) -> Iterator[Part]:
     """The expression that is stored into an array in place of each of its loads."""
     tree, uses = scope.tree, _uses(scope, array)
-    if uses is None:
+    if uses is None or not any(_varies(scope, use.parent) for use in tree.uses(array.name)):
         return
     value = uses.store.child_by_field_name("right")
     texts = [_at(scope, value, load) for load in uses.loads]
@@ -54,6 +54,14 @@ def _forwarded(scope: Scope, array: Declared) -> Iterator[Part]:
         what = f"the array {array.name.decode()}, where {shown(tree, value)} serves"
         guards = (skipped(_alone(uses.store.parent)), *loads)
         yield Part(what, guards, 1, visible_in_counts=False, rounded=True)
+
+
+def _varies(scope: Scope, element: Node) -> bool:
+    """Whether other names than loops' counters tell a place: else a compiler keeps an array in registers."""
+    place = next((node for node in element.children if node.type == "subscript_argument_list"), None)
+    used = scope.tree.nodes("identifier", within=place) if place is not None else ()
+    named = [scope.named(use) for use in used]
+    return any(number is None or number.declaration.parent.type not in LOOPS for number in named)
 
 
 def _uses(scope: Scope, array: Declared) -> _Uses | None:

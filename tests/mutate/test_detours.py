@@ -36,6 +36,7 @@ def test_what_a_round_stores_takes_the_place_of_what_a_round_loads() -> None:
         f"{STORE} float* p = w; for (int j = 0; j < 8; j++) y[i] += w[j];",
         "float w[8]; for (int k = 0; k < 8; k++) w[k] = w[k] + x[k];",
         "__shared__ float w[8]; w[i] = x[i]; y[i] = w[i];",
+        "float w[8]; for (int k = 0; k < 8; k++) w[k] = x[k]; for (int k = 0; k < 8; k++) y[k] = w[7 - k];",
     ],
 )
 def test_arrays_stay_whose_elements_one_expression_does_not_give(body: str) -> None:
