@@ -35,9 +35,9 @@ class Guard:
 class Part:
     """The guards that leave out a part, the one that its line is told by first.
 
-    `visible_in_counts`, `replaced`, `run`, `rounded`, `surplus`: as in `ablations.Ablation`. The lowest `rank`
-    is tried first. `probe`: what tells on the emulator whether the part might be left out; else it is not
-    tried. `spread`: the grid of `kernel` has so many times fewer blocks along its first axis.
+    `visible_in_counts`, `replaced`, `run`, `rounded`, `surplus`: as in `ablations.Ablation`. The lowest
+    `rank` is tried first. `probe`: what tells on the emulator whether the part might be left out; else it is
+    not tried. `spread`: the grid of `kernel` has so many times fewer blocks along its first axis.
     """
 
     what: str

@@ -3,8 +3,8 @@
 Threads that a later condition excludes leave at once; lanes that do nothing, or what other lanes do too, are
 not launched, and the others take their places. Example, with an eighth of the blocks:
 
-    if (threadIdx.x % 32 >= 4) return;                     ->    (goes)
-    int i = global / 32 * 4 + threadIdx.x % 32;            ->    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (threadIdx.x % 32 >= 4) return;             ->    (goes)
+    int i = global / 32 * 4 + threadIdx.x % 32;    ->    int i = blockIdx.x * blockDim.x + threadIdx.x;
 
 Not covered: smaller blocks and grids of the same code (`kcurate.mutate.plan_ablations`), threads that work
 together: what they hand on tells whether they are needed (`kcurate.mutate.rounds`).
@@ -87,7 +87,7 @@ def _repeated(scope: Scope) -> Iterator[Part]:
 
 def _idle_lanes(scope: Scope) -> Iterator[Part]:
     """Lanes that a condition on the place in the block excludes; the others take their places."""
-    tree, body = scope.tree, scope.function.body
+    body = scope.function.body
     guards = [guard for node in body.named_children if (guard := _all_lanes(scope, node)) is not None]
     places = [number for number in scope.numbers if _is_place(scope, number)]
     if not guards or not places:
