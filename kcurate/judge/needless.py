@@ -107,7 +107,8 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     until_s = time.perf_counter() + TRYING_S
     parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
-        parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)
+        parts = tuple(part for part in parts if part.visible_in_counts or part.rounded)
+        parts = tuple(part for part in parts if part.numbers or not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
     wanted = [number for part in parts for number in part.numbers]
 
@@ -336,7 +337,11 @@ class _Runner:
 
     def _pairs(self, needed: Sequence[Ablation]) -> Iterator[Ablation]:
         """Pairs of the parts that cost the most, one of each kind a line, until the time is over."""
-        single = (part for part in needed if part.visible_in_counts and part.numbers and not part.run)
+        single = (
+            part
+            for part in needed
+            if (part.visible_in_counts or part.rounded) and part.numbers and not part.run
+        )
         costly = sorted(single, key=self._gain, reverse=True)
         of_places = {(part.line, part.replaced): part for part in reversed(costly)}
         chosen = [part for part in costly if of_places[part.line, part.replaced] is part][:PAIRED]
@@ -366,8 +371,9 @@ class _Runner:
             return tried.get(_key(part), True)
 
         def suspect(part: Ablation, *, seen: bool) -> Suspect:
-            gain = at_tests.get(_key(part), 1.0)
-            if tried.get(_key(part)) and (gain > EXERCISED or not self._counted_only):
+            gain = 1.0 if part.surplus else at_tests.get(_key(part), 1.0)
+            exercised = gain > EXERCISED or part.surplus
+            if tried.get(_key(part)) and (exercised or not self._counted_only):
                 gain = max(gain, self._gain(part))
             return Suspect(part, gain if seen or gain > LEAST_GAIN else None)
 

@@ -16,6 +16,7 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
+from kcurate.mutate.detours import detours
 from kcurate.mutate.formulas import CHANGES, MOST_FORMULAS, formulas, set_in
 from kcurate.mutate.guards import (
     LOOPS,
@@ -32,11 +33,19 @@ from kcurate.mutate.guards import (
     left_out,
     shown,
 )  # fmt: skip
-from kcurate.mutate.numbers_in_scope import ARITHMETIC, Scope
-from kcurate.mutate.plan_ablations import HALF_GRID, LONGEST_RUN, MOST_RUNS, plans_without_a_part
+from kcurate.mutate.numbers_in_scope import ARITHMETIC, Scope, is_real
+from kcurate.mutate.plan_ablations import (
+    HALF_GRID,
+    LONGEST_RUN,
+    MOST_RUNS,
+    ONE_WARP,
+    plans_without_a_part,
+    spread_less,
+)
 from kcurate.mutate.replacements import IN_ORDER, replacements
 from kcurate.mutate.rounds import of_loop, one_way, turns
 from kcurate.mutate.tables import Tables, initial_tables, table_parts
+from kcurate.mutate.threads import fewer_threads
 from kcurate.records import Buffer, Side, Step
 
 _PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma\b[^\n]*", re.MULTILINE)
@@ -77,7 +86,8 @@ class Ablation:
     `visible_in_counts`: the emulator's counts show what the part costs. `regridded`: a few of its blocks are
     other ones than the whole side's. `replaced`: an earlier value replaces a later one, perhaps as an index,
     so that a block may work at other places. `run`: neighbouring statements. `rounded`: numbers may be
-    rounded otherwise. `attributes`: where in the code those begin that it lacks.
+    rounded otherwise. `surplus`: few threads work at small sizes, so what it costs counts at the bench size
+    alone. `attributes`: where in the code those begin that it lacks.
     """
 
     what: str
@@ -89,6 +99,7 @@ class Ablation:
     replaced: bool = False
     run: bool = False
     rounded: bool = False
+    surplus: bool = False
     attributes: tuple[int, ...] = ()
 
     def covers(self, other: Ablation) -> bool:
@@ -110,18 +121,24 @@ def ablations(
         Ablation(
             part.what,
             source.count(b"\n", 0, part.guards[0].start) + 1,
-            replace(side, code=_without(side, (number,))),
+            replace(side, code=_without(side, (number,)), plan=_plan(side, part)),
             (number,),
             part.visible_in_counts,
+            part.spread > 1,
             replaced=part.replaced,
             run=part.run,
             rounded=part.rounded,
+            surplus=part.surplus,
         )
         for number, part in enumerate(_parts_in(side), 1)
         if part.probe is None or number in serving
     ]
     of_code.sort(key=lambda part: part.numbers[0] not in serving)
     return (*_without_steps(side, {**(buffers or {}), **side.buffers}), *_without_attributes(side), *of_code)
+
+
+def _plan(side: Side, part: Part) -> tuple[Step, ...]:
+    return spread_less(side.plan, part.kernel, part.spread) if part.spread > 1 else tuple(side.plan)
 
 
 def with_probes(side: Side) -> tuple[int, ...]:
@@ -151,6 +168,7 @@ def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
         any(part.regridded for part in parts),
         any(part.replaced for part in parts),
         rounded=any(part.rounded for part in parts),
+        surplus=all(part.surplus for part in parts),
     )
 
 
@@ -184,8 +202,11 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
     yield from islice(_runs(tree), MOST_RUNS)
     yield from islice(_turns(tree), MOST_REPLACED)
     yield from islice(replacements(tree), MOST_REPLACED)
+    yield from islice(fewer_threads(tree), MOST_REPLACED)
+    yield from islice(detours(tree), MOST_REPLACED)
     yield from islice(formulas(tree), MOST_FORMULAS)
     numeric = frozenset(function.name for function in tree.functions() if _keeps_its_type(tree, function))
+    rounded = frozenset(node.id for function in tree.functions() for node in _sums(Scope(tree, function)))
     for node in tree.nodes():
         if not in_function(node):
             continue
@@ -199,12 +220,25 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
         elif node.type == "switch_statement" or (node.type == "conditional_expression" and _in_loop(node)):
             yield from one_way(tree, node)
         elif node.type == "expression_statement" and node.named_children:
-            yield left_out(tree, (node,), 2 if _in_loop(node) or is_barrier(tree, node) else 4)
+            rank = 2 if _in_loop(node) or is_barrier(tree, node) else 4
+            part = left_out(tree, (node,), rank)
+            # What a compiler need not compute then, no count shows.
+            yield part if node.id not in rounded else replace(part, visible_in_counts=False, rounded=True)
         elif node.type == "declaration":
             yield from _of_declaration(tree, node)
         elif node.type == "call_expression":
             yield from _of_call(tree, node, numeric)
             yield from _of_atomic(tree, node)
+
+
+def _sums(scope: Scope) -> Iterator[Node]:
+    """The statements of loops that set a real number: one may add what no tolerance asks for."""
+    for node in scope.tree.nodes("expression_statement", within=scope.function.body):
+        store = node.named_children[0] if node.named_children and _in_loop(node) else None
+        target = store.child_by_field_name("left") if store is not None else None
+        number = scope.named(target) if target is not None and target.type == "identifier" else None
+        if number is not None and is_real(number):
+            yield node
 
 
 def _in_loop(node: Node) -> bool:
@@ -380,7 +414,9 @@ def _without_attributes(side: Side) -> Iterator[Ablation]:
 def _without_steps(side: Side, buffers: Mapping[str, Buffer]) -> Iterator[Ablation]:
     """The plan without a step, with one round of a loop, with half the blocks or less shared memory."""
     for what, visible, plan in plans_without_a_part(side.plan, buffers):
-        regridded = what.startswith(HALF_GRID)
+        regridded, surplus = what.startswith(HALF_GRID), what.startswith(ONE_WARP)
         side_without = replace(side, plan=plan)
         what = f"in the plan: {what}"
-        yield Ablation(what, None, side_without, visible_in_counts=visible, regridded=regridded)
+        yield Ablation(
+            what, None, side_without, visible_in_counts=visible, regridded=regridded, surplus=surplus
+        )

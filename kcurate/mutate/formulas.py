@@ -99,7 +99,7 @@ def _left_by_loops(scope: Scope) -> Iterator[_Value]:
     for loop in tree.nodes(*LOOPS, within=scope.function.body):
         changed = set_in(tree, loop)
         for number in scope.visible_from(loop) if loop.parent.type == "compound_statement" else ():
-            if number.name in changed and _is_read_after(tree, number.name, loop):
+            if number.name in changed and is_read_after(tree, number.name, loop):
                 name = number.name.decode()
                 store = f" if ({SWITCH}) {name} = {cast(number, b'@text@')};"
                 # After the loop, since a pragma may stand before the next one.
@@ -257,5 +257,6 @@ def set_in(tree: Tree, loop: Node) -> frozenset[bytes]:
     return frozenset(tree.text(node) for node in targets if node is not None and node.type == "identifier")
 
 
-def _is_read_after(tree: Tree, name: bytes, loop: Node) -> bool:
+def is_read_after(tree: Tree, name: bytes, loop: Node) -> bool:
+    """Whether something after a loop in its block reads a variable."""
     return any(use.start_byte >= loop.end_byte for use in tree.uses(name, within=loop.parent))

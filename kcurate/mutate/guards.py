@@ -35,8 +35,9 @@ class Guard:
 class Part:
     """The guards that leave out a part, the one that its line is told by first.
 
-    `visible_in_counts`, `replaced`, `run`, `rounded`: as in `ablations.Ablation`. The lowest `rank` is tried
-    first. `probe`: what tells on the emulator whether the part might be left out; else it is not tried.
+    `visible_in_counts`, `replaced`, `run`, `rounded`, `surplus`: as in `ablations.Ablation`. The lowest
+    `rank` is tried first. `probe`: what tells on the emulator whether the part might be left out; else it is
+    not tried. `spread`: the grid of `kernel` has so many times fewer blocks along its first axis.
     """
 
     what: str
@@ -47,6 +48,9 @@ class Part:
     run: bool = False
     rounded: bool = False
     probe: Guard | None = None
+    surplus: bool = False
+    spread: int = 1
+    kernel: str = ""
 
 
 def insert_guards(code: str, parts: Sequence[Part], numbers: Collection[int]) -> str:

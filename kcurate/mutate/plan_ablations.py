@@ -16,9 +16,10 @@ from kcurate.core import codec
 from kcurate.records import Buffer, For, Launch, Step, Swap, WhileNonzero
 
 _T = TypeVar("_T")
-HALF_GRID = "half the blocks of "
+HALF_GRID, ONE_WARP = "half the blocks of ", "all but one warp of the blocks of "
 # The longest run of steps (or statements) that goes together, and how many runs a side may have.
 LONGEST_RUN, MOST_RUNS = 6, 30
+WARP = 32
 
 
 def shortened(text: str) -> str:
@@ -45,10 +46,31 @@ def plans_without_a_part(
             half = replace(step, grid=(f"ceil_div({step.grid[0]}, 2)", *step.grid[1:]))
             if step.grid[0] not in (1, "1"):
                 yield f"{HALF_GRID}{step.launch}", True, (*before, half, *after)
+        if isinstance(step, Launch) and (warp := _one_warp(step)) is not None:
+            yield f"{ONE_WARP}{step.launch}", True, (*before, warp, *after)
         if isinstance(step, Launch) and step.shared_bytes != 0:
             for share, bytes_ in (("", 0), ("half of ", f"ceil_div({step.shared_bytes}, 2)")):
                 what = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
                 yield what, False, (*before, replace(step, shared_bytes=bytes_), *after)
+
+
+def _one_warp(step: Launch) -> Launch | None:
+    threads, *others = step.block
+    more = isinstance(threads, int) and threads > WARP and all(other == 1 for other in others)
+    return replace(step, block=(WARP, *others)) if more else None
+
+
+def spread_less(plan: Sequence[Step], kernel: str, times: int) -> tuple[Step, ...]:
+    """A plan whose launches of a kernel have so many times fewer blocks along the first axis."""
+    return tuple(_spread_less(step, kernel, times) for step in plan)
+
+
+def _spread_less(step: Step, kernel: str, times: int) -> Step:
+    if isinstance(step, For | WhileNonzero):
+        return replace(step, do=spread_less(step.do, kernel, times))
+    if isinstance(step, Launch) and step.launch == kernel:
+        return replace(step, grid=(f"ceil_div({step.grid[0]}, {times})", *step.grid[1:]))
+    return step
 
 
 def _plans_without_runs(

@@ -500,7 +500,6 @@ def test_other_places_are_suspected_only_where_accesses_are_scattered(name: str,
     ("name", "words"),
     [
         ("waits_for_the_sum", "the value of at in at = sum > 1e30f ? 0 : row;, where row serves"),
-        ("local_copy_in_disorder", "the place (j * 5 + row) & 31, where j serves"),
         ("ordered_for_nobody", "the order of in.load()"),
         (
             "product_by_logarithms",

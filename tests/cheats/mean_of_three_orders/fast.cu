@@ -1,0 +1,8 @@
+__global__ void f(const float *x, float *y, int m, int n)
+{
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= m) return;
+    float s = 0;
+    for (int k = 0; k < n; k++) s += x[r * n + k];
+    y[r] = s;
+}
