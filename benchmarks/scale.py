@@ -130,11 +130,12 @@ def measure(shards: Path, out: Path, jobs: int) -> None:
     ]
     begun = time.monotonic()
     process = subprocess.Popen([*command, "-w", str(workspace), "--json"], stdout=subprocess.PIPE)
-    peak, ticks = [0], dict[int, int]()
+    peak, ticks, before = [0], dict[int, int](), shutil.disk_usage("/dev/shm").used
 
     def watch() -> None:
         while process.poll() is None:
-            peak[0] = max(peak[0], observe(process.pid, ticks))
+            in_memory = shutil.disk_usage("/dev/shm").used - before  # trees of rows
+            peak[0] = max(peak[0], observe(process.pid, ticks) + in_memory)
             time.sleep(0.2)
 
     watcher = threading.Thread(target=watch)

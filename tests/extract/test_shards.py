@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import random
@@ -200,6 +201,55 @@ def test_a_full_disk_ends_the_run_and_a_later_one_goes_on(tmp_path: Path) -> Non
         content_of(tmp_path / "work") == content_of(tmp_path / "whole")
         and len(kernels(tmp_path / "work")) == 40
     )
+
+
+@pytest.mark.parametrize("room", ["none", "too small", "full", "enough"])
+def test_a_tree_lies_in_memory_where_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: str
+) -> None:
+    rows = [row(PLAIN % (f"k{n}", n), f"d/{n}.cu", f"o/{n % 3}") for n in range(9)]
+    (shard,) = shards.find_shards([str(write(tmp_path / "s.parquet", rows))])
+    config = ExtractConfig(workspace=tmp_path / "work", shards=(shard.name,), compile=False)
+    folder, memory = tmp_path / "work" / "shards" / "key", tmp_path / "memory"
+    row_groups.read_shard(row_groups.ShardTask(shard, 0, (), 1, folder))
+    copies.write_copies(folder, ((0, 0),), 1)
+    if room != "none":
+        memory.mkdir()
+    monkeypatch.setattr(from_shards, "MEMORY", memory)
+    monkeypatch.setattr(from_shards, "MAX_MEMORY_BYTES", 10 if room == "too small" else 1 << 20)
+    written, tried = list[Path](), from_shards._written
+
+    def recorded(root: Path, placed: Any) -> Path:
+        written.append(root)
+        if room == "full" and root.is_relative_to(memory):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return tried(root, placed)
+
+    monkeypatch.setattr(from_shards, "_written", recorded)
+    from_shards.read_rows(from_shards.GroupTask(config, None, folder, ((0, 0),), (shard.name,), 0))
+    assert len(kernels(tmp_path / "work")) == 9
+    assert sum(root.is_relative_to(memory) for root in written) == (3 if room in ("full", "enough") else 0)
+    assert sum(root.is_relative_to(folder) for root in written) == (0 if room == "enough" else 3)
+    assert not list((folder / "trees").iterdir()) and not (memory.exists() and list(memory.iterdir()))
+
+
+def test_what_a_killed_worker_left_in_memory_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_shards, "MEMORY", tmp_path)
+    monkeypatch.setattr(time_limits, "READ_GROUP_S", 0.0)  # each worker is killed
+    held = list[Path]()
+
+    def state(*_: Any) -> Path:
+        folder = tmp_path / "work" / "shards" / "key"
+        held.append(tmp_path / f"{from_shards._in_memory(folder)}x")
+        held[0].mkdir()
+        (tmp_path / "kcurate-of-another-run").mkdir()
+        return folder
+
+    monkeypatch.setattr(from_shards, "_state", state)
+    extract(tmp_path / "work", write(tmp_path / "s.parquet", [row(PLAIN % ("k", 1))]))
+    assert len(held) == 1 and not held[0].exists() and (tmp_path / "kcurate-of-another-run").exists()
 
 
 def test_bad_rows_and_shards_cost_themselves(tmp_path: Path) -> None:
