@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from json.encoder import encode_basestring
 from typing import Any
 
 WIDTH = 100
@@ -15,24 +16,20 @@ def shown(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def pretty(data: Any) -> str:
+def pretty(data: Any, depth: int = 0) -> str:
     """Indented by two spaces; anything that fits in `WIDTH` stays on one line, except the outermost level."""
-    return _render(data, 0)[1]
-
-
-def _render(data: Any, depth: int) -> tuple[str, str]:
-    """The data on one line, and as it is shown at a depth."""
-    if not (isinstance(data, dict | list) and data):
-        return (flat := _flat(data)), flat
-    if isinstance(data, dict):
-        opening, closing, keys = "{", "}", [f"{_flat(key)}: " for key in data]
-        parts = [_render(value, depth + 1) for value in data.values()]
-    else:
-        opening, closing, keys = "[", "]", [""] * len(data)
-        parts = [_render(value, depth + 1) for value in data]
-    flat = opening + ", ".join(key + on_line for key, (on_line, _) in zip(keys, parts, strict=True)) + closing
-    if depth and len(flat) + 2 * depth <= WIDTH:
-        return flat, flat
+    if isinstance(data, str):
+        return encode_basestring(data)  # most values are short: starting an encoder for each takes longer
+    if type(data) is int:
+        return str(data)
+    flat = _flat(data)
+    if not (isinstance(data, dict | list) and data) or (depth and len(flat) + 2 * depth <= WIDTH):
+        return flat
     inner = "  " * (depth + 1)
-    rows = ",\n".join(inner + key + text for key, (_, text) in zip(keys, parts, strict=True))
-    return flat, f"{opening}\n{rows}\n{'  ' * depth}{closing}"
+    if isinstance(data, dict):
+        rows = [f"{inner}{encode_basestring(key)}: {pretty(value, depth + 1)}" for key, value in data.items()]
+    else:
+        rows = [inner + pretty(value, depth + 1) for value in data]
+    opening, closing = flat[0], flat[-1]
+    joined = ",\n".join(rows)
+    return f"{opening}\n{joined}\n{'  ' * depth}{closing}"

@@ -34,14 +34,15 @@ NOT_PARSED = "not_parsed"
 class TreeKernels:
     """All kernels of one tree, in file order.
 
-    `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions` are
-    by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is what was read.
-    `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
-    conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
-    `lost` are the functions in Triton that could not be taken, by path. `not_found` are the includes of a
-    unit that are neither in its repository nor standard, by its root. `marks` says what became of every
-    `__global__` of a file; `marks_in_text` is how many there are. `definitions`: as in `TreeFiles`. `jit`
-    counts the functions in Triton: kernels, helpers, those that are lost.
+    `codes` is by kernel id; `file_codes` (of each file of a variant the joint closure of its kernels) and
+    `device_fractions` are by path. `reasons` says why a path that contains `__global__` gives none,
+    `source_paths` is what was read. `unread` counts a path's kernels that could not be extracted.
+    `conditions` counts the preprocessor conditions that were evaluated; `unevaluated` are those that could
+    not be, each with its unit's root. `lost` are the functions in Triton that could not be taken, by path.
+    `not_found` are the includes of a unit that are neither in its repository nor standard, by its root.
+    `marks` says what became of every `__global__` of a file; `marks_in_text` is how many there are.
+    `definitions`: as in `TreeFiles`. `jit` counts the functions in Triton: kernels, helpers, those that are
+    lost.
     """
 
     tree: Tree
@@ -72,11 +73,12 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
     }
     placed = {path: (place, unit) for path, unit in chosen.items() if unit and (place := files.place(path))}
     kernels, codes = _kernels(files, placed, _launches(files, results))
-    file_codes = {path: unit.file_codes[path] for path, (_, unit) in placed.items()}
+    wanted = {path: unit for path, (place, unit) in placed.items() if place.variant is not None}
+    file_codes = {path: unit.file_codes[path] for path, unit in wanted.items()}
     unread, marks = _counts(files, units, chosen)
     reader = Reader(files.tree.root)
-    texts = {path: reader.read(path) or b"" for path in files.roots if path not in file_codes}
-    why = reasons(files.roots, results, failed, file_codes, texts, files.line)
+    texts = {path: reader.read(path) or b"" for path in files.roots if path not in placed}
+    why = reasons(files.roots, results, failed, placed, texts, files.line)
     unevaluated = tuple(
         (root, _placed(files, condition))
         for root, result in sorted(results.items())
@@ -89,7 +91,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         file_codes,
         device_fractions={path: unit.device_fractions.get(path, 0.0) for path, (_, unit) in placed.items()},
         source_paths=tuple(file.path for file in files.found if file.outcome is None),
-        reasons=_of_files(files, why, {files.file(path) for path in file_codes}),
+        reasons=_of_files(files, why, {files.file(path) for path in placed}),
         unread=unread,
         conditions=sum(result.conditions for result in results.values()),
         unevaluated=unevaluated,

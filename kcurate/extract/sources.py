@@ -61,7 +61,8 @@ class TreeFiles:
     `repository` gives the folder of the repository that a file is in.
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
-    includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
+    includes that no folder gives) are by unit; `with_variants` are those with files of a variant, which are
+    compared with files of others. `modules`: (path, defines Triton functions?) for every Python
     file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
     `source_maps`: from each part to its file, by the part's path. `lost`: kernels in texts that are
     not known, by file. `launches` are those that Python writes, each with the kernel's name;
@@ -75,6 +76,7 @@ class TreeFiles:
     launchers: list[str] = field(default_factory=list)
     flags: dict[str, Flags] = field(default_factory=dict)
     located: dict[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
+    with_variants: set[str] = field(default_factory=set)
     modules: tuple[tuple[str, bool], ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
     source_maps: dict[str, SourceMap] = field(default_factory=dict)
@@ -331,12 +333,16 @@ def _launchers(
 def _describe_units(
     files: TreeFiles, graph: Mapping[str, tuple[str, ...]], reader: Reader, finder: FlagFinder
 ) -> None:
-    """Set the flags of every unit, and the includes in it that no folder gives."""
+    """Set the flags of every unit, the includes in it that no folder gives, and whether it has variants."""
+    in_variants = {path for path in files.roots if (place := files.place(path)) and place.variant is not None}
     for unit in {unit for units in files.roots.values() for unit in units} | set(files.launchers):
         files.flags[unit] = finder.of(unit)
+        inside = reachable(graph, unit)
+        if not in_variants.isdisjoint(inside):
+            files.with_variants.add(unit)
         files.located[unit] = tuple(
             (name, by, target)
-            for by in sorted(reachable(graph, unit))
+            for by in sorted(inside)
             for name in reader.names(by)
             if (target := reader.located.get((name, by))) is not None
         )

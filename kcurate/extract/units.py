@@ -18,7 +18,8 @@ MAX_REASON = 300
 class UnitTask:
     """A unit to parse: the tree's root, its include folders, the unit's `path` in it, and its flags.
 
-    `located` are its includes not found in any include folder: name, includer, path.
+    `located` are its includes not found in any include folder: name, includer, path. `file_codes`: whether
+    they are wanted.
     """
 
     tree_root: Path
@@ -26,12 +27,14 @@ class UnitTask:
     path: str
     flags: Flags = NO_FLAGS
     located: tuple[tuple[str, str, str], ...] = ()
+    file_codes: bool = True
 
 
 def unit_task(files: TreeFiles, unit: str) -> UnitTask:
     """The task of reading a unit that was chosen in a tree."""
     include = files.tree.manifest.layout.include
-    return UnitTask(files.tree.root, include, unit, files.flags[unit], files.located[unit])
+    joint = unit in files.with_variants
+    return UnitTask(files.tree.root, include, unit, files.flags[unit], files.located[unit], joint)
 
 
 def read_unit(task: UnitTask) -> UnitReport:
@@ -42,7 +45,9 @@ def read_unit(task: UnitTask) -> UnitReport:
     located = dict[tuple[str, str], str | None](((name, by), file) for name, by, file in task.located)
     reader = Reader(task.tree_root, (*task.flags.include, *task.include), located)
     try:
-        report = extract_unit(task.path, reader.read, reader.resolve, task.flags.macros())
+        report = extract_unit(
+            task.path, reader.read, reader.resolve, task.flags.macros(), file_codes=task.file_codes
+        )
     except Exception as error:  # noqa: BLE001 - the boundary around code that reads whatever a tree holds
         return UnitReport(task.path, failed=f"{type(error).__name__}: {error}"[:MAX_REASON])
     kernels: dict[tuple[str, int], KernelSource] = {}

@@ -31,6 +31,8 @@ _ALIASES = (
     re.compile(rb"using(?<!\wusing)\s+(?P<name>\w+)\s*=\s*(?P<type>[^;]+);"),
     re.compile(rb"typedef(?<!\wtypedef)\s+(?P<type>[^;{}]+?)\s*\b(?P<name>\w+)\s*;"),
 )
+_BOUNDARY = re.compile(rb"\b")
+_USED = re.compile(rb"\s*(?:(<)(?!\s*<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))")
 _ONE_WORD = re.compile(rb"[\w.:]+")
 MAX_DEPTH = 6
 
@@ -132,17 +134,26 @@ def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tupl
 
     Without `deduce`, only uses with template arguments.
     """
-    pattern = rb"\b" + re.escape(name) + rb"\s*(?:(<)(?!\s*<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))"
-    for match in re.finditer(pattern, text):
+    for at, match in _uses(text, name):
         if match[2]:
             end = closing(text, match.end() - 1)
             if deduce and end is not None:
-                yield match.start(), (), passed(text[match.end() : end - 1])
+                yield at, (), passed(text[match.end() : end - 1])
             continue
         for template_args, after in _angles(text, match.end()):
             start = len(text) - len(text[after:].lstrip())
             end = closing(text, start) if text[start : start + 1] == b"(" else None
-            yield match.start(), template_args, passed(text[start + 1 : end - 1]) if end else []
+            yield at, template_args, passed(text[start + 1 : end - 1]) if end else []
+
+
+def _uses(text: bytes, name: bytes) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """Where a name is used as a function's, and what follows it; a pattern for each name would be compiled."""
+    at = text.find(name)
+    while at >= 0:
+        match = _USED.match(text, at + len(name)) if _BOUNDARY.match(text, at) else None
+        if match is not None:
+            yield at, match
+        at = text.find(name, match.end() if match is not None else at + 1)
 
 
 def passed(inside: bytes) -> list[bytes]:

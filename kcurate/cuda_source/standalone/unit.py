@@ -71,8 +71,8 @@ class UnitReport:
     """The unit of file `root`: its kernels in order, every launch in it, and facts about each of its files.
 
     Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
-    `file_codes` has one file per path with all kernels defined there. `device_fractions` is the share of a
-    file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
+    `file_codes` has one file per path with all kernels defined there, if they were asked for.
+    `device_fractions` is the share of a file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
     announce but that could not be extracted. `conditions` counts the preprocessor conditions that were
     evaluated; `unevaluated` are those that could not be. `hidden` are those that leave out a `__global__`.
     `not_found` are the includes that are neither in the tree nor standard. `marks` counts, per file, the
@@ -98,8 +98,10 @@ class UnitReport:
         return [kernel for kernel in self.kernels if kernel.span.path == path]
 
 
-def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> UnitReport:
-    """Everything in one translation unit.
+def extract_unit(
+    root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}, *, file_codes: bool = True
+) -> UnitReport:
+    """Everything in one translation unit, the `file_codes` only if they are wanted.
 
     `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
     include or None; `macros` are those that compile flags define. Never raises on malformed source;
@@ -142,7 +144,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         launches=tuple(sites),
         file_codes={
             path: unit.closure(items, [e for i in items for e in expressions.get(i.start, ())]).code
-            for path, items in by_path.items()
+            for path, items in (by_path.items() if file_codes else ())
         },
         device_fractions=_fractions(unit, text, by_path),
         unread=_unread(unit, text),

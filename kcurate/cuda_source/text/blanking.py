@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
+from collections.abc import Iterable
 from functools import lru_cache
 
 from kcurate.cuda_source.text.tokens import IDENTIFIER, comment_or_literal, directives
@@ -24,6 +25,15 @@ _ATTRIBUTE = re.compile(
 _ALIGN = re.compile(rb"(?m:^)[ \t]*#[^\n]*|\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
 
 
+# Most declarations and kernels hold none of these, which is found far quicker than that no pattern matches.
+_COMMENTS = b"//", b"/*"
+_COMMENTS_AND_QUOTES = *_COMMENTS, b'"', b"'"
+
+
+def _holds_any(source: bytes, signs: Iterable[bytes]) -> bool:
+    return any(sign in source for sign in signs)
+
+
 def _spaces(match: re.Match[bytes]) -> bytes:
     return match[0].translate(BLANK)
 
@@ -38,6 +48,8 @@ def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
 
     Then nothing in a raw string stays either: no line in it is a directive.
     """
+    if line_breaks and not _holds_any(source, _COMMENTS):
+        return source
     blank = BLANK if line_breaks else b" " * 256
     replaced = b"/" if line_breaks else b"/R"
 
@@ -53,6 +65,8 @@ def blank_literals(source: bytes) -> bytes:
 
     A raw string becomes an empty one: what is between its quotes may be lines.
     """
+    if not _holds_any(source, _COMMENTS_AND_QUOTES):
+        return source
     return comment_or_literal(source).sub(_blank_literal, source)
 
 
@@ -96,6 +110,8 @@ def numbered(source: bytes) -> bytes:
 
 def without_comments(source: bytes) -> bytes:
     """Replace each comment, including any line breaks in it, with one space."""
+    if not _holds_any(source, _COMMENTS):
+        return source
     return comment_or_literal(source).sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
 
 
