@@ -61,7 +61,7 @@ GROUP_BYTES = 8 * 1024 * 1024
 COMPRESSION = 5
 MAX_GROUPS = 4096
 # A disk takes 0.1 to 0.6 ms of CPU time for a file that is soon removed again, memory a hundredth of it.
-MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it are made by mkdtemp
+MEMORY = Path("/dev/shm")
 MAX_MEMORY_BYTES = 64 * 1024 * 1024
 # Names of files that a file system takes.
 MAX_PART_BYTES, MAX_PATH_BYTES = 200, 1000
