@@ -147,7 +147,7 @@ def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tupl
 
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """Where a name is used as a function's, and what follows it; no pattern for each name, which is compiled."""
+    """Where a name is used as a function's, and what follows it; to compile a pattern a name is slow."""
     at = text.find(name)
     while at >= 0:
         match = _USED.match(text, at + len(name)) if _BOUNDARY.match(text, at) else None

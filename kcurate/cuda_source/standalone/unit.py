@@ -72,8 +72,8 @@ class UnitReport:
 
     Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
     `file_codes` has one file per path with all kernels defined there, if they were asked for.
-    `device_fractions` is the share of a file's code lines inside device functions, 0 to 1. `unread` counts, per
-    file, the kernels that keywords announce but that could not be extracted. `conditions` counts the
+    `device_fractions` is the share of a file's code lines inside device functions, 0 to 1. `unread` counts,
+    per file, the kernels that keywords announce but that could not be extracted. `conditions` counts the
     preprocessor conditions that were evaluated; `unevaluated` are those that could not be. `hidden` are those
     that leave out a `__global__`. `not_found` are the includes that are neither in the tree nor standard.
     `marks` counts, per file, the occurrences of `__global__` outside of comments and literals. `failed` says
