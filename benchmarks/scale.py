@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py shards OUT N TREE...     N files of real trees, identifiers renamed, as shards
     python benchmarks/scale.py measure SHARDS ROWS.jsonl  one line: seconds, peak memory, rows a second
+    python benchmarks/scale.py measure SHARDS ROWS.jsonl --beside   the parse while the command runs
     python benchmarks/scale.py plan --gpus 100 --gpu-hour 2   hours and dollars of a corpus (docs/scale.md)
 
 A shard has 1,000 rows; a copy of a tree has identifiers of its own, so copies are neither equal nor near
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,7 +117,7 @@ def observe(root: int, ticks: dict[int, int]) -> int:
     return total
 
 
-def measure(shards: Path, out: Path, jobs: int) -> None:
+def measure(shards: Path, out: Path, jobs: int, beside: bool) -> None:
     workspace = Path(tempfile.mkdtemp(prefix="kcurate-scale-", dir=shards.parent))
     command = [
         sys.executable,
@@ -128,6 +130,8 @@ def measure(shards: Path, out: Path, jobs: int) -> None:
         "-j",
         str(jobs),
     ]
+    pool = ProcessPoolExecutor(1)
+    parsing = pool.submit(plain_parse, shards) if beside else None
     begun = time.monotonic()
     process = subprocess.Popen([*command, "-w", str(workspace), "--json"], stdout=subprocess.PIPE)
     peak, ticks, before = [0], dict[int, int](), shutil.disk_usage("/dev/shm").used
@@ -145,10 +149,10 @@ def measure(shards: Path, out: Path, jobs: int) -> None:
     wall_s = time.monotonic() - begun
     cpu_s = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")  # workers are children of a server of forks
     counts = json.loads(text)["counts"]
-    parse_s, rows, size = plain_parse(shards)
+    parse_s, rows, size = (parsing or pool.submit(plain_parse, shards)).result()
     line = {
         "rows": rows, "bytes": size, "wall_s": round(wall_s, 1), "cpu_s": round(cpu_s, 1),
-        "ms_a_row_cpu": round(1000 * cpu_s / rows, 3), "peak_mb": peak[0] >> 20, "jobs": jobs,
+        "ms_a_row_cpu": round(1000 * cpu_s / rows, 3), "peak_mb": peak[0] >> 20, "jobs": jobs, "beside": beside,
         "parse_cpu_s": round(parse_s, 1), "ratio_to_plain_parse": round(parse_s / cpu_s, 3),
         "load": os.getloadavg()[0], "counts": {name: counts[name] for name in ("files", "kernels")},
     }  # fmt: skip
@@ -218,6 +222,7 @@ def main() -> None:
     measuring.add_argument("shards", type=Path)
     measuring.add_argument("out", type=Path)
     measuring.add_argument("--jobs", type=int, default=2)
+    measuring.add_argument("--beside", action="store_true", help="on a busy machine, both with its load")
     planning = commands.add_parser("plan")
     planning.add_argument("--count", type=int, default=10_000_000)
     planning.add_argument("--gpus", type=int, default=1000)
@@ -228,7 +233,7 @@ def main() -> None:
     if given.command == "shards":
         make(given.out, given.count, given.trees)
     elif given.command == "measure":
-        measure(given.shards, given.out, given.jobs)
+        measure(given.shards, given.out, given.jobs, given.beside)
     else:
         print(plan(given.count, given.gpus, given.cores, given.gpu_hour, given.core_hour))
 

@@ -49,9 +49,9 @@ class Place(NamedTuple):
             and os.path.isdir(f"{top}/{FOLDER}")  # noqa: PTH112
             and os.path.isfile(f"{top}/{MARKER}")  # noqa: PTH113
         ):
-            below, top = top, os.path.dirname(top)  # noqa: PTH120
-            if top == below:
+            if len(top) <= 1:
                 return None
+            top = top[: top.rfind("/")] or "/"
         return cls(Path(top), absolute[len(top) :].lstrip("/"))
 
 

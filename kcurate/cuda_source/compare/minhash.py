@@ -12,7 +12,6 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 SHINGLE = 5
 PERMUTATIONS = 128
@@ -26,9 +25,11 @@ Hashes = npt.NDArray[np.uint64]
 
 def shingles(tokens: Sequence[bytes]) -> Hashes:
     """The hashes of the runs of `SHINGLE` tokens, one a run; of shorter code, one."""
-    numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
-    runs = sliding_window_view(np.pad(numbers, (0, max(0, SHINGLE - len(tokens)))), SHINGLE)
-    mixed: Hashes = (runs * _constants(b"shingles", SHINGLE)).sum(axis=1)
+    numbers = np.zeros(max(SHINGLE, len(tokens)), np.uint64)
+    numbers[: len(tokens)] = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
+    mixed: Hashes = np.zeros(len(numbers) - SHINGLE + 1, np.uint64)
+    for at, factor in enumerate(_constants(b"shingles", SHINGLE)):
+        mixed += numbers[at : at + len(mixed)] * factor
     return mixed ^ mixed >> np.uint64(29)
 
 
