@@ -152,9 +152,10 @@ def measure(shards: Path, out: Path, jobs: int, beside: bool) -> None:
     parse_s, rows, size = (parsing or pool.submit(plain_parse, shards)).result()
     line = {
         "rows": rows, "bytes": size, "wall_s": round(wall_s, 1), "cpu_s": round(cpu_s, 1),
-        "ms_a_row_cpu": round(1000 * cpu_s / rows, 3), "peak_mb": peak[0] >> 20, "jobs": jobs, "beside": beside,
+        "ms_a_row_cpu": round(1000 * cpu_s / rows, 3), "peak_mb": peak[0] >> 20, "jobs": jobs,
         "parse_cpu_s": round(parse_s, 1), "ratio_to_plain_parse": round(parse_s / cpu_s, 3),
-        "load": os.getloadavg()[0], "counts": {name: counts[name] for name in ("files", "kernels")},
+        "load": os.getloadavg()[0], "beside": beside,
+        "counts": {name: counts[name] for name in ("files", "kernels")},
     }  # fmt: skip
     with out.open("a") as file:
         file.write(json.dumps(line) + "\n")
