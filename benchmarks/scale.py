@@ -138,7 +138,7 @@ def measure(shards: Path, out: Path, jobs: int, beside: bool) -> None:
 
     def watch() -> None:
         while process.poll() is None:
-            in_memory = shutil.disk_usage("/dev/shm").used - before  # trees of rows
+            in_memory = shutil.disk_usage("/dev/shm").used - before  # trees of rows, and others'
             peak[0] = max(peak[0], observe(process.pid, ticks) + in_memory)
             time.sleep(0.2)
 
