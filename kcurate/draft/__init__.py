@@ -1,5 +1,5 @@
 """Drafts problems for undescribed kernels: inferred from the code or from recorded launches, tried on the
-emulator, with open places where neither tells.
+emulator, and left open where neither determines a value.
 
 | where | what |
 |---|---|

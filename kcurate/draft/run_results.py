@@ -8,11 +8,11 @@ from pathlib import Path
 from kcurate.core import store
 from kcurate.core.runs import Run
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
-from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome
+from kcurate.draft.for_pairs.shared_problem import PairOutcome, PairResult
 from kcurate.draft.trying.completed_files import RECORD_NAME
 from kcurate.draft.trying.draft_choice import SINGLE_SIZE, Settled
 
-# Of a problem admitted at one size: that of recorded launches, or of constants in the code.
+# Advice on a problem admitted at one size: that of recorded launches, or of constants in the code.
 SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
 FIXED = "constants of the code: kcurate build refuses its pairs, since another size is another kernel"
 
@@ -30,7 +30,7 @@ def add_kernel(run: Run, record: Path, name: str, settled: Settled) -> None:
     run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))
 
 
-def add_pairs(run: Run, pairs: Iterable[tuple[str, Given]]) -> list[PairOutcome]:
+def add_pairs(run: Run, pairs: Iterable[tuple[str, PairResult]]) -> list[PairOutcome]:
     """Add pairs, passed if they have a problem now; returns the outcomes."""
     outcomes = []
     for name, result in pairs:

@@ -19,7 +19,7 @@ from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft.algebra import Poly, from_node
 from kcurate.draft.host.idioms import size_of
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, MAX_THREADS, compiled, names_of
-from kcurate.draft.inferred.launch_guess import guess, whole_parameters
+from kcurate.draft.inferred.launch_guess import guess, integer_parameters
 from kcurate.errors import OptionError
 from kcurate.own.kernels import Own
 from kcurate.records import Argument, Kernel, LaunchSite
@@ -135,7 +135,7 @@ class _Reading:
 
     def _passed_sizes(self, launch: Launch) -> frozenset[str]:
         """The names in what is passed for the kernel's integers: what a grid may be over."""
-        whole = whole_parameters(self.kernel, self.device)
+        whole = integer_parameters(self.kernel, self.device)
         passed = zip(self.kernel.params, launch.arguments, strict=True)
         nodes = [cexpr.parse(argument.expression) for param, argument in passed if param.name in whole]
         return frozenset[str]().union(*(cexpr.names(node) for node in nodes if node is not None))

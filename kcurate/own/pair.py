@@ -18,7 +18,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.dataset.licences import spdx
 from kcurate.draft.for_pairs.other_kernel import PairKernel, launches_of, match
-from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
+from kcurate.draft.for_pairs.shared_problem import PairOutcome, PairResult, give_problem
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
@@ -120,17 +120,17 @@ def _say_guesses(wanted: tuple[Wanted, Wanted], note: Note) -> None:
             note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
 
 
-def _judged(pair: Candidate, wanted: tuple[Wanted, Wanted], *, fast_guessed: bool) -> Given:
+def _judged(pair: Candidate, wanted: tuple[Wanted, Wanted], *, fast_guessed: bool) -> PairResult:
     """What the emulator says of both sides; refused if what it says may rest on a guess."""
     judging = progress.bar("judge both sides on the emulator")
     with contextlib.closing(AdmittingJudge()) as judge, judging:
-        outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
+        outcome = give_problem(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
     if not (outcome.pair and outcome.verdict and fast_guessed) or _passes_share(outcome.pair):
         return outcome
     # A guess read from the code says nothing of what the kernel is meant for.
     meant = f"if it is meant for other sizes only, give its launch: {wanted[1].option}"
     why = f"{outcome.verdict.outcome}: {outcome.verdict.detail} ({meant})"
-    return Given(PairOutcome.REFUSED, why, verdict=outcome.verdict)
+    return PairResult(PairOutcome.REFUSED, why, verdict=outcome.verdict)
 
 
 def _one_of_several(target: Wanted) -> str | None:
@@ -255,7 +255,7 @@ def pair_of(slow: Own, fast: Own, name: str) -> Candidate:
     )
 
 
-def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputError | None) -> InputError:
+def _failure(outcome: PairResult, wanted: tuple[Wanted, Wanted], unmatched: InputError | None) -> InputError:
     """The error that says why the two are no pair, with what to change."""
     both = ", ".join(target.own.name for target in wanted)
     verdict = outcome.verdict
@@ -280,14 +280,14 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputErro
     return InputError(why, where=where, hint=hint)
 
 
-def _hint_to_agree(outcome: Given, wanted: tuple[Wanted, Wanted]) -> str:
+def _hint_to_agree(outcome: PairResult, wanted: tuple[Wanted, Wanted]) -> str:
     alone = next((target for target in wanted if launchless(target)), None)
     if alone is None:
         return f"correct {_given(wanted)}the code, or the problem or launch in {_forms(outcome.why, wanted)}"
     return f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
 
 
-def _hint_to_correct(outcome: Given, wanted: tuple[Wanted, Wanted], at_fault: Wanted | None) -> str:
+def _hint_to_correct(outcome: PairResult, wanted: tuple[Wanted, Wanted], at_fault: Wanted | None) -> str:
     hint = f"correct {_given(wanted)}the code, or the problem in {_forms(outcome.why, wanted)}"
     alone = next((target for target in wanted if launchless(target)), None)
     if alone is not None and alone is at_fault:

@@ -263,7 +263,7 @@ def _refused(target: Wanted, workspace: Path) -> _Refusal | None:
     """Why a draft on file is not admitted; None: it is, and is the kernel's problem now."""
     faults: list[toml_reader.Fault] = []
     try:
-        check((target.form,), workspace, each=faults.append)
+        check((target.form,), workspace, on_fault=faults.append)
     except InputError as error:
         return _Refusal(error.what, faults[0].verdict if faults else None)
     return None
@@ -290,7 +290,7 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
     trees = tuple({target.own.path.parent for target in wanted})
     try:
         if wanted:
-            draft(DraftConfig(workspace, folders, trees), note=note, each=settled.__setitem__)
+            draft(DraftConfig(workspace, folders, trees), note=note, on_kernel=settled.__setitem__)
     except InputError:  # nothing launches one of them, as its file says
         if not all(store.exists(target.form) for target in wanted):
             raise
