@@ -1,6 +1,6 @@
-"""The plain side of a graph: CUDA as a beginner writes it, a kernel an operator.
+"""The plain side of a graph: CUDA as a beginner writes it, with one kernel per operator.
 
-A thread computes one element of a result, or one row where all its elements need the same sums. Names, block
+A thread computes one element of a result, or one row if all its elements need the same sums. Names, block
 sizes and habits vary with a seed. Not covered: the expressions (`scalar_text`), faster sides.
 """
 
@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Habits:
-    """What varies between texts that do the same."""
+    """The variations between equivalent texts."""
 
     block: int
     thread: str
@@ -58,7 +58,7 @@ class Habits:
 
 
 def naive_side(graph: Graph, seed: int) -> Side:
-    """The side: one kernel and one launch a node, results between them in scratch buffers."""
+    """The side: one kernel and one launch per node, with intermediate results in scratch buffers."""
     habits = Habits.of(seed)
     used = {value.dtype for value in graph.values.values()}
     texts, plan = [], []
@@ -72,7 +72,7 @@ def naive_side(graph: Graph, seed: int) -> Side:
 
 
 def scratch_buffers(graph: Graph, stored: Iterable[Node]) -> dict[str, Buffer]:
-    """The buffers of what kernels store for later ones, and what is no output."""
+    """The buffers of intermediate results that kernels store for later ones."""
     return {
         node.name: Buffer(node.dtype, node.shape or (1,), role="scratch")
         for node in stored
@@ -81,7 +81,7 @@ def scratch_buffers(graph: Graph, stored: Iterable[Node]) -> dict[str, Buffer]:
 
 
 def indented(lines: Sequence[str]) -> list[str]:
-    """Lines one step to the right."""
+    """The lines indented by one level."""
     return [f"    {line}" for line in lines]
 
 
@@ -128,7 +128,8 @@ class _Kernel:
         return self.habits.rest if axis == REST else axis
 
     def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
-        """The linear index of an element, by its index along every axis (`at`; else the current one)."""
+        """The linear index of an element, from its index along every axis (in `at`, else the current
+        index)."""
         present = [axis for axis in axes if axis != REST or self.binding.rest]
         return linear_index(present, self.extent, lambda axis: (at or {}).get(axis) or self.index(axis))
 
@@ -144,7 +145,7 @@ class _Kernel:
         return "3.4e38f" if name == "inf" else name
 
     def element_text(self, name: str, subscripts: Sequence[str]) -> str:
-        """The text of an operand's element elsewhere."""
+        """The text of an operand's element at given subscripts."""
         parameter = next(p for p in self.operator.parameters if p.name == name)
         return self.load(name, self.place(parameter.axes, elsewhere(parameter.axes, subscripts)))
 
@@ -176,7 +177,7 @@ class _Kernel:
         return "\n".join([head, "{", *indented(lines), "}", ""])
 
     def body(self) -> Iterator[str]:
-        """Where the thread is; folds; the result."""
+        """The body: the thread's index, the folds, the result."""
         yield from self.coordinates()
         running = [fold for fold in self.operator.folds if fold.running]
         for fold in self.operator.folds:
@@ -238,7 +239,7 @@ class _Kernel:
             yield line
 
     def launch(self) -> Launch:
-        """The launch; call `text` first, which finds out which sizes the kernel needs."""
+        """The launch; call `text` first, which collects the sizes that the kernel needs."""
         total = product(tuple(self.binding.extent(axis) for axis in self.threads)) if self.threads else 1
         arguments: list[Arg] = [*self.node.operands, self.node.name]
         for name, extent in self.sizes.items():

@@ -39,10 +39,10 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_a_kernel_is_found_by_file_and_name(folder: Path, text: str, name: str) -> None:
     (own,) = find_kernels([str(folder / text)], folder / "work")
-    assert own.half.kernel.name == name
+    assert own.extracted.kernel.name == name
     assert own.data == own.path.read_bytes()
-    assert (own.half.folder / "kernel.cu").read_text() == own.half.code
-    assert ("int part(int n)" in own.half.code) == (name == "only")
+    assert (own.extracted.folder / "kernel.cu").read_text() == own.extracted.code
+    assert ("int part(int n)" in own.extracted.code) == (name == "only")
 
 
 def test_the_name_of_a_file_may_have_a_colon(folder: Path) -> None:

@@ -388,7 +388,7 @@ def test_a_kernel_that_a_header_of_another_folder_annotates(tmp_path: Path) -> N
     (own,) = find_kernels(
         [str(source)], tmp_path / "work", compile=False, include_dirs=(tmp_path / "include",)
     )
-    assert own.half.kernel.name == "shift"
+    assert own.extracted.kernel.name == "shift"
 
 
 STAGED = """

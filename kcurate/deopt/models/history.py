@@ -1,4 +1,4 @@
-"""What a prompt for a fast side says besides the code: the GPU, and the measurements of every attempt.
+"""The parts of a prompt for a fast side besides the code: the GPU, and the measurements of every attempt.
 
 Not covered: the findings on the attempt that the next one starts from (`kcurate.prompts.feedback`).
 """
@@ -94,7 +94,7 @@ def _counters_text(counted: Mapping[str, float]) -> str:
 
 
 def times_as_text(verdict: Verdict, made: SideName) -> str:
-    """What was measured of both sides, one line each."""
+    """The measured times of both sides, one line each."""
     report = getattr(verdict, made)
     share = verdict.environment.copy_fraction
     given_share = share / verdict.speedup.ratio if share is not None and verdict.speedup else None

@@ -117,7 +117,7 @@ def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> Non
 
 
 def skipped(start: Start, new_goals: int) -> StartOutcome | None:
-    """Why a start gets no search, given how many of its goals are new; None: it does."""
+    """Why a start gets no search, given how many of its goals are new; None if it gets one."""
     if start.problem is None:
         return StartOutcome.NO_PROBLEM
     return None if new_goals else StartOutcome.DUPLICATE
@@ -144,7 +144,7 @@ Report = Callable[[Summary], None]
 
 @dataclass(frozen=True)
 class Seams:
-    """What a test may replace. `judge` None: the judges and the profiler of this machine."""
+    """The parts that a test may replace. `judge` None: the judges and the profiler of this machine."""
 
     judge: JudgeFunction | None = None
     device: Environment = field(default_factory=lambda: Environment("cuda", "test"))
@@ -198,7 +198,7 @@ def search(
 
 
 def spending(config: DeoptConfig) -> Spending:
-    """What the run may spend."""
+    """The limits on what the run spends."""
     return Spending(config.max_usd, config.price, config.max_tokens)
 
 

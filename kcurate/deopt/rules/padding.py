@@ -32,11 +32,11 @@ MOST_PADDING = 16
 
 @dataclass(frozen=True, eq=False)
 class _Member:
-    """A shared array, or the parameter at `place` to which one is passed."""
+    """A shared array, or the parameter at `position` to which one is passed."""
 
     function: Function
     array: Declared
-    place: int | None
+    position: int | None
 
 
 def without_padding(subject: Subject) -> Side | NotApplicable:
@@ -79,9 +79,9 @@ def _families(tree: Tree) -> dict[bytes, list[_Member]]:
                 and declaration.sizes[-1] is not None
             ):
                 members[declaration.sizes[-1].text].append(_Member(function, declaration, None))
-        for place, param in enumerate(function.params):
+        for position, param in enumerate(function.params):
             if param.sizes and param.sizes[-1] is not None and len(param.sizes) + param.stars > 1:
-                members[param.sizes[-1].text].append(_Member(function, param, place))
+                members[param.sizes[-1].text].append(_Member(function, param, position))
     return members
 
 
@@ -160,9 +160,9 @@ class _Family:
         """Whether an array is passed to a parameter that changes with it."""
         call, arguments = node.parent.parent, node.parent.named_children
         function = call.child_by_field_name("function") if call.type == "call_expression" else None
-        place = arguments.index(node)
+        position = arguments.index(node)
         return function is not None and any(
-            member.place == place and member.function.name == function.text for member in self.members
+            member.place == position and member.function.name == function.text for member in self.members
         )
 
     def _row(self, ranges: Ranges, row: Node) -> bool:

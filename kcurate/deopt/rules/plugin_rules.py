@@ -33,7 +33,7 @@ class PluginRules:
 
 @cache
 def loaded() -> PluginRules:
-    """The rules of all plugins, by the plugin's name; of two with one name the first."""
+    """The rules of all plugins, in the order of the plugins' names; of two with the same name the first."""
     answer = plugins.every(plugins.RULES, _wrong)
     rules: dict[str, Rule] = {}
     refused = list(answer.refused)
@@ -49,7 +49,8 @@ def loaded() -> PluginRules:
 
 
 def _guarded(rule: Rule, plugin: Plugin) -> Rule:
-    """The rule, which answers where the plugin's function raises or returns something else."""
+    """The rule, as one that returns `PluginFailed` if the plugin's function raises or returns something
+    else."""
 
     def change(subject: Subject) -> Side | NotApplicable:
         try:

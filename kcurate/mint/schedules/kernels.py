@@ -1,4 +1,4 @@
-"""Kernels of a fast side: the part of a group's result that each thread, warp or block computes.
+"""Kernels of a fast side: which part of a group's result each thread, warp or block computes.
 
 | schedule | by | computes | for |
 |---|---|---|---|
@@ -51,7 +51,7 @@ class Kernel:
 
 @dataclass
 class Body:
-    """What the schedules share: a group, its writer, and the names of the kernel."""
+    """The state that all schedules share: a group, its writer, and the names of the kernel."""
 
     graph: Graph
     group: Group
@@ -99,7 +99,8 @@ class Body:
         helpers: Sequence[str] = (),
         shared_bytes: Expr = 0,
     ) -> Kernel:
-        """The kernel around its lines; `grid`, `block` and `shared_bytes` as in a launch."""
+        """The complete kernel with these lines as its body; `grid`, `block` and `shared_bytes` as in a
+        launch."""
         lines = self.needs.tidied(lines)
         parameters = [
             *(text for text in self.needs.parameters(self.graph) if not text.startswith("int ")),
@@ -249,7 +250,7 @@ def combined(writer: Writer, fold: Fold) -> list[str]:
 
 
 def fold_alone(writer: Writer, fold: Fold, over: Sequence[str]) -> list[str]:
-    """A fold by one thread, as nested loops."""
+    """A fold by one thread alone, as nested loops."""
     lines = combined(writer, fold)
     for axis in reversed(writer.existing(over)):
         index = writer.index(axis)
@@ -273,7 +274,7 @@ def strided(writer: Writer, axes: Sequence[str], inner: Sequence[str], first: st
 
 
 def rows(body: Body, schedule: Schedule) -> Kernel:
-    """A block or a warp computes what one row of sums needs, then the row's elements."""
+    """A block or a warp computes the folds of one row, then the row's elements."""
     operator, writer = body.operator, body.writer()
     outer, row = outer_axes(writer), _Row(body, writer, schedule)
     folds, helpers, work = list(operator.folds), list[str](), row.begin()
@@ -362,7 +363,7 @@ class _Row:
 
 
 def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The lines without those that are the same for all elements of a row, and the latter."""
+    """Two lists: the lines that differ between the elements of a row, and those that do not."""
     names = {name for key, name in writer.uniform.items() if key.startswith("$")}
     uniform = [line for line in lines if line.startswith("float ") and line.split()[1] in names]
     uniform += [line for line in lines if line.partition(" = ")[0] in names]
