@@ -7,8 +7,8 @@
 | `kernelbook` | `python_code`, `triton_code` (the same files) |
 | `robust-kbench` | `tasks/<task>/func_forward.py`, and `Code` and `Speedup` of `results.csv` (a checkout) |
 
-Each becomes a module with `Model`, and one with `ModelNew`. A row that cannot be read is a `Bad` one; the
-others go on. Not covered: what answers do (`answers.recording`).
+Each row becomes a module with `Model`, and one with `ModelNew`. A row that cannot be read becomes a `Bad`
+one; reading continues. Not covered: what answers do (`answers.recording`).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _of_files(form: str, path: Path) -> Iterator[Row | Bad]:
 
 
 def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """The number of each record, and its columns; text: why it has none."""
+    """The number and columns of each record; in place of columns a text, why they cannot be read."""
     _check(file, MAX_LIST_BYTES if file.suffix == ".parquet" else own_files.MAX_LINES_BYTES)
     if file.suffix == ".parquet":
         yield from _parquet(file)
@@ -106,10 +106,10 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
 
 
 def _check(file: Path, limit: int) -> None:
-    """Check that it is a file that ends.
+    """Check that it is a regular file.
 
     Raises:
-        InputError, RecordError: it is none.
+        InputError, RecordError: it is not one.
     """
     try:
         own_files.check_size(file, limit)
@@ -118,7 +118,8 @@ def _check(file: Path, limit: int) -> None:
 
 
 def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Its rows, read in a worker: a file may be made to end its reader. What does costs its row group."""
+    """Its rows, read in a worker, since a malicious file may crash the reader; that loses only one row
+    group."""
     with Pool(1, ("kcurate.answers.rows",)) as pool:
 
         def read(groups: Sequence[int] | None) -> list[Any] | str:
@@ -144,7 +145,8 @@ def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
 
 
 def _read_groups(task: tuple[Path, Sequence[int] | None, int]) -> list[Any] | str:
-    """In a worker: the rows of row groups; without any, how many each group has. Text: why it cannot."""
+    """In a worker: the rows of row groups; without any, how many each group has. A text says why reading
+    fails."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -170,7 +172,7 @@ def _csv(file: Path) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """A list of objects, or an object a line, whatever the file's name says."""
+    """A list of objects, or one object per line, whatever the file's extension."""
     with file.open("rb") as lines:
         head = lines.read(4096).lstrip()[:1]
         lines.seek(0)
@@ -206,7 +208,7 @@ def _row(reader: Callable[[Mapping[str, Any], str], Row | Bad], data: Any, where
 
 
 def part_of_path(text: str) -> str:
-    """A text as part of an id: of a path, and of a line on a terminal."""
+    """A text made safe as part of an id, for paths and terminals."""
     return _UNUSUAL.sub("-", text)[:MAX_ID].strip("-.") or "row"
 
 

@@ -54,7 +54,7 @@ _LIBRARIES = re.compile(
 
 
 class RowOutcome(StrEnum):
-    """What became of a row."""
+    """The outcome of a row."""
 
     IMPORTED = "imported"
     LIBRARY = "library"
@@ -72,7 +72,7 @@ class RowOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of one row: with `IMPORTED` a candidate, otherwise the reason."""
+    """The result of one row: with `IMPORTED` a candidate, otherwise the reason."""
 
     row: rows.Row | rows.Bad
     outcome: RowOutcome
@@ -110,7 +110,8 @@ def run(config: ImportConfig, *, note: Note = silent) -> Summary:
 def imported_rows(
     wanted: Iterable[rows.Row | rows.Bad], config: ImportConfig, until_s: float = math.inf
 ) -> Iterator[Imported]:
-    """Import rows, several at a time; in order of completion. None is begun after `until_s` (monotonic).
+    """Import rows, several at a time, in order of completion. No row is started after `until_s` (monotonic
+    clock).
 
     Each row is read in a process that can be killed, since its text and what it sends are untrusted.
     """
@@ -140,7 +141,7 @@ def _on_time(task: _Task) -> Imported | None:
 
 
 def imported(row: rows.Row | rows.Bad, builder: Builder, config: ImportConfig) -> Imported:
-    """One row: what its answer launches, as a side of the problem of its module."""
+    """Import one row: the launches of its answer, as a side of the problem of its module."""
     if isinstance(row, rows.Bad):
         return Imported(row, RowOutcome(row.outcome), row.why)
     if "__global__" not in row.answer:
@@ -220,7 +221,8 @@ class _Reading:
         return recording
 
     def _planned(self, problem: Problem, slow: Side) -> tuple[Problem, Side]:
-        """The problem, with test sizes at which the answer launches in the same form, and the fast side."""
+        """The problem, restricted to test sizes at which the answer's launches have the same form, and the
+        fast side."""
         (call,) = slow.plan
         assert isinstance(call, Call)
         bench = dict(problem.sizes.headline)
@@ -244,7 +246,7 @@ class _Reading:
     def _same_form(
         self, sizes: dict[str, int], form: object, recordings: list[tuple[dict[str, int], Any]]
     ) -> bool:
-        """Whether the answer launches in the same form at these sizes; if so, the recording is kept."""
+        """Whether the answer's launches have the same form at these sizes; if so, the recording is kept."""
         try:
             recording = self._record(sizes)
         except _Stopped as stop:

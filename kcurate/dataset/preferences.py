@@ -1,13 +1,13 @@
 """Rows of `preferences`: two right answers to one prompt, by different techniques; the faster one is chosen.
 
-An answer is any proved side of a problem, a slow one too where the prompt shows another. Which of two is
-faster is what one verdict says of both, or two verdicts against the same given side whose intervals are
-apart. Where the two are in different languages the prompt leaves the language open. Not covered: judging.
+An answer is any proved side of a problem, also a slow one if the prompt shows another side. One is faster
+than another if a verdict on both says so, or if two verdicts against the same given side have disjoint
+intervals. If the two are in different languages, the prompt leaves the language open. Not covered: judging.
 
-So that neither length nor language tells, each split has as many pairs in which the chosen answer is the
-longer one as pairs in which it is the shorter one, among all of which the longer answers are in one language
-and the shorter ones in one. All of the rarer kind are taken; of the other first one of each problem, then a
-second one, two fast sides before others, the rest by hash. No text is changed.
+So that neither length nor language predicts the choice, each split has, for each combination of languages of
+the longer and the shorter answer, as many pairs in which the longer answer is chosen as pairs in which the
+shorter one is. All of the rarer kind are taken; of the other kind first one of each problem, then a second
+one, pairs of two fast sides before others, the rest by hash. No text is changed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Ordered:
 
     @property
     def hash(self) -> str:
-        """A number that says nothing of them."""
+        """A pseudo-random number, independent of the content."""
         return store.content_id(self.better.pair.id, self.worse.pair.id, self.side)
 
 
@@ -94,7 +94,7 @@ def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
     for group in known.values():
         earlier = Counter[tuple[_Languages, bool]]()
         for pair in sorted(_ordered(group), key=lambda pair: (pair.side == "slow", pair.hash)):
-            preference = _asked(pair, group, rows)
+            preference = _preference(pair, group, rows)
             if preference is not None and len(preference.chosen) != len(preference.rejected):
                 kind = preference.languages, preference.longer
                 kinds[kind].append((earlier[kind], preference))
@@ -108,7 +108,7 @@ def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
 
 
 def _ordered(group: Sequence[Proved]) -> Iterator[Ordered]:
-    """Sides of one problem of which it is proved, on one GPU model, that one is faster; each two once."""
+    """Pairs of sides of one problem of which one is proved faster on one GPU model; each pair once."""
     seen: set[tuple[str, str, str, str]] = set()
     for pair in itertools.chain(_by_one_verdict(group), _by_two_verdicts(group)):
         texts = (*_text(pair.chosen), *_text(pair.rejected))
@@ -126,11 +126,11 @@ def _by_one_verdict(group: Iterable[Proved]) -> Iterator[Ordered]:
         assert proof.speedup is not None and proof.interval is not None, "it was timed"
         pair = proof.pair
         another_way = pair.techniques or pair.slow.language != pair.fast.language
-        if another_way and (not _made(proof) or proof.speedup >= RULE_GAIN):
+        if another_way and (not _is_made_slow(proof) or proof.speedup >= RULE_GAIN):
             yield Ordered(proof, proof, "slow", proof.speedup, *proof.interval)
 
 
-def _made(proof: Proved) -> bool:
+def _is_made_slow(proof: Proved) -> bool:
     """Whether the slow side was made from the fast one."""
     return proof.pair.origin.made == "slow"
 
@@ -146,12 +146,12 @@ def _by_two_verdicts(group: Iterable[Proved]) -> Iterator[Ordered]:
 
 
 def _ways(proof: Proved) -> tuple[str, frozenset[str], tuple[str, ...]]:
-    """The language, the techniques and the schedules of a fast side."""
+    """The language, techniques and schedules of a fast side, by which answers count as different."""
     return proof.pair.fast.language, frozenset(proof.pair.techniques), proof.pair.origin.rules
 
 
-def _asked(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preference | None:
-    """Both sides as answers to one prompt; None if there is no other side that it can show."""
+def _preference(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preference | None:
+    """Both sides as answers to one prompt; None if there is no third side that the prompt can show."""
     given_side = _given(pair, group, rows)
     problem = pair.better.pair.problem
     if given_side is None or problem is None:
@@ -170,9 +170,10 @@ def _asked(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preference | 
 
 
 def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
-    """What the prompt shows: the problem's PyTorch module, else the slowest side that nobody made slow.
+    """The side that the prompt shows: the problem's PyTorch module, else the slowest side that was not made
+    slow.
 
-    One that was made from an answer would give most of it away.
+    A side made from an answer would reveal most of it.
     """
     problem = pair.better.pair.problem
     if problem is not None and problem.reference is not None:
@@ -182,7 +183,7 @@ def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
         proof
         for proof in group
         if proof.pair.slow.code not in answers
-        and not _made(proof)
+        and not _is_made_slow(proof)
         and rows[proof.pair.id]["slow_us"] > rows[pair.better.pair.id]["fast_us"]
     ]
     plainest = min(

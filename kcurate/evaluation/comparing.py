@@ -62,7 +62,7 @@ class Comparison:
 def compare(
     first: Sequence[Completion], second: Sequence[Completion], *, timed: bool, one_reward: bool = True
 ) -> Comparison:
-    """The second model minus the first, on the tasks that both were asked.
+    """The second model minus the first, on the tasks that both have.
 
     `one_reward` False: they were scored by different reward schemes, so rewards are not compared.
 
@@ -71,19 +71,19 @@ def compare(
     """
     of_first, of_second = ({group.task: group for group in grouped(rows)} for rows in (first, second))
     first_given, second_given = ({row.task: row.given for row in rows} for rows in (first, second))
-    both = [
+    common = [
         task for task in sorted(of_first) if task in of_second and first_given[task] == second_given[task]
     ]
-    if not both:
+    if not common:
         raise InputError("no task is in both", where="eval compare", hint="evaluate both on the same tasks")
-    families = [of_first[task].family for task in both]
-    pairs = [(of_first[task], of_second[task]) for task in both]
+    families = [of_first[task].family for task in common]
+    pairs = [(of_first[task], of_second[task]) for task in common]
     names = [name for name in _COMPARED if (timed or name not in _TIMED) and (one_reward or name != "reward")]
     differences = [
         difference for name in names if (difference := _difference(name, pairs, families)) is not None
     ]
-    left_out = len({*of_first, *of_second}) - len(both)
-    return Comparison(len(both), len(set(families)), left_out, differences)
+    left_out = len({*of_first, *of_second}) - len(common)
+    return Comparison(len(common), len(set(families)), left_out, differences)
 
 
 def _difference(

@@ -155,8 +155,10 @@ def _outcome_of(module: ModuleUnderTest, candidate: Candidate) -> tuple[Admissio
 
 
 def _scaled(module: ModuleUnderTest) -> Problem:
-    """The problem with tolerances relative to the terms of a sum, not to its result.\n\nIf sums nearly cancel
-    in a short row, rounding is small relative to the terms and large relative to the sums.
+    """The problem with tolerances relative to the terms of a sum, not to its result.
+
+    If sums nearly cancel in a short row, rounding is small relative to the terms and large relative to the
+    sums.
     """
     buffers = dict(module.problem.buffers)
     for name, buffer in buffers.items():

@@ -21,8 +21,9 @@ _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b",
 
 
 def patched(user_kernel: UserKernel, start: Side, faster: Side) -> bytes | str:
-    """The user's file with the kernel of the `faster` side; or why it needs more changes.\n\n`start` is the
-    side that was extracted from the file.
+    """The user's file with the kernel of the `faster` side; or why it needs more changes.
+
+    `start` is the side that was extracted from the file.
     """
     kernel, span = user_kernel.extracted.kernel, user_kernel.extracted.kernel.span
     old, new = _kernel(start.code, kernel.name), _kernel(faster.code, kernel.name)

@@ -56,9 +56,10 @@ class _State:
 
 @dataclass(frozen=True)
 class _Drafted:
-    """What a draft was made for: ids of its text (`form`) and of the kernel, and the launch of an
-    option.\n\n`failed`: that launch failed, so it is not used again. `guessed`: neither an option nor host
-    code had a launch.
+    """What a draft was made for: ids of its text (`form`) and of the kernel, and the launch of an option.
+
+    `failed`: that launch failed, so it is not used again. `guessed`: neither an option nor host code had a
+    launch.
     """
 
     form: str

@@ -1,8 +1,8 @@
-"""What the test sizes of a problem leave untested, and test sizes that would cover it.
+"""Finds what the test sizes of a problem leave untested, and test sizes that cover it.
 
 A gap is a grid axis that never has two blocks, or never has a partial last block; a size that has one value
 in all tests; two sizes that are equal in all tests. If a division has no remainder at any size (`n / 16`),
-that counts as a requirement, and no size with a remainder is asked for. Not covered: paths that depend on
+that counts as a requirement, and no size with a remainder is requested. Not covered: paths that depend on
 data, or that only the bench size takes.
 """
 
@@ -78,7 +78,7 @@ def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
 
 
 def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
-    """One line that says what the test sizes leave untested and which to add; None: there is no gap."""
+    """One line on what the test sizes leave untested and which sizes to add; None if there is no gap."""
     gaps = size_gaps(problem, sides)
     if not gaps:
         return None
@@ -89,9 +89,10 @@ def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
 
 
 def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
-    """The problem with sizes raised until grids and what launches are passed divide exactly.
+    """The problem with sizes raised until the divisions in grids and arguments are exact.
 
-    `n / 4` is passed for `float4`; a grid of `n / 32` leaves out the rest that another side computes.
+    For example, `n / 4` is the argument of a `float4` kernel, and a grid of `n / 32` skips a remainder that
+    the other side computes.
     """
     launches = [step for side in sides.values() for step in steps(side.plan) if isinstance(step, Launch)]
     values = [arg.value for launch in launches for arg in launch.args if isinstance(arg, ValueArg)]

@@ -160,8 +160,10 @@ class Search:
         return waiting
 
     def _going_on(self, step: Step, number: int, bench: Bench) -> Request | None:
-        """The request that continues after the last answer, or after the best of a round.\n\nNone if there is
-        no answer to continue from: a model that refused would refuse again with its refusal in view.
+        """The request that continues after the last answer, or after the best of a round.
+
+        None if there is no answer to continue from: a model that refused would refuse again with its refusal
+        in view.
         """
         before = step.parent if self.policy.candidates > 1 or not self.tried else self.tried[-1]
         if before is None or before.attempt.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED):

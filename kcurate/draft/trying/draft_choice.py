@@ -182,8 +182,10 @@ class Settling:
         return settled
 
     def completed(self, complete: Complete) -> Settled | None:
-        """The outcome if `complete` fills in the draft on file and that is admitted, else None.\n\nSuite and
-        benchmark are taken from the kernel, never from the completed text."""
+        """The outcome if `complete` fills in the draft on file and that is admitted, else None.
+
+        Suite and benchmark are taken from the kernel, never from the completed text.
+        """
         before = toml_reader.read(self.path)
         admitted: list[KnownProblem] = []
 
