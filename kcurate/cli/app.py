@@ -89,7 +89,7 @@ def _root(
 def build(args: Sequence[str] | None = None) -> typer.Typer:
     """The application; its help is plain text, since loading rich takes as long as everything else.
 
-    Where `args` ask for the root's help or the version, commands have no options: reading those of all
+    If `args` request only the root's help or the version, commands have no options: importing those of all
     commands takes as long as the rest.
     """
     root_help = args is not None and {*args[:1]} <= ROOT_HELP and COMPLETION not in os.environ
@@ -117,7 +117,7 @@ def build(args: Sequence[str] | None = None) -> typer.Typer:
 
 def _without_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def described() -> None:
-        """Stands for the command on the page of the root's help."""
+        """A placeholder for a command on the page of the root's help."""
 
     described.__doc__ = command.__doc__
     return described

@@ -32,7 +32,7 @@ def pair(config: PairConfig, program: ProgramArgument = (), json: JsonOption = F
 
 
 def asker() -> Callable[[str, str], str] | None:
-    """Asks on the terminal; None if nobody sits there."""
+    """A function that asks on the terminal; None if stdin or stderr is not a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 

@@ -21,7 +21,7 @@ def pretty(data: Any) -> str:
 
 
 def _render(data: Any, depth: int) -> tuple[str, str]:
-    """The data on one line, and as it is shown at a depth."""
+    """The data on one line, and formatted for a depth."""
     if not (isinstance(data, dict | list) and data):
         return (flat := _flat(data)), flat
     if isinstance(data, dict):

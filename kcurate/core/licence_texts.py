@@ -1,7 +1,7 @@
-"""What a text says about its licence: SPDX tags, licence texts, restrictions, copyright lines.
+"""Finds SPDX tags, licence texts, restrictions and copyright lines in a text.
 
-Licence texts are recognised word for word, so a changed text is not taken for the original. Not covered:
-which file speaks for a kernel (`kcurate.extract.rights`).
+Licence texts must match word for word, so that a modified text does not count as the original. Not covered:
+which file's licence applies to a kernel (`kcurate.extract.rights`).
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ _COPYLEFT = ("GPL", "LGPL", "AGPL", "CC-")
 
 @dataclass(frozen=True)
 class Notices:
-    """What one file says.
+    """The licence statements of one file.
 
-    `license` joins its tags and licence texts (an SPDX expression), `barrier` is a restriction, or words
-    about a licence that cannot be read. `families` are licences that it names beside them. `refers`: it
-    names licences or points to a licence file, and says no more. `spdx` is its first tag.
+    `license` joins its tags and licence texts (an SPDX expression). `barrier`: a restriction, or text about a
+    licence that is not understood. `families`: other licences that it names. `refers`: it only names licences
+    or points to a licence file. `spdx`: its first tag.
     """
 
     license: Sourced | None = None
@@ -102,7 +102,7 @@ class Notices:
 
     @property
     def silent(self) -> bool:
-        """Whether it says nothing about a licence."""
+        """Whether the file says nothing about a licence."""
         return self.license is None and self.barrier is None
 
 
@@ -125,12 +125,12 @@ def joint(licenses: Iterable[str]) -> str | None:
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two expressions differ in the order of their parts at most."""
+    """Whether two expressions are equal except for the order of their parts."""
     return left == right or ("(" not in left + right and sorted(left.split()) == sorted(right.split()))
 
 
 def of_source(text: str, where: str) -> Notices:
-    """What the comments of a source file say; of a file that is neither C++ nor Python, all of its text."""
+    """The notices in the comments of a source file, or in all of the text if it is neither C++ nor Python."""
     if where.endswith(".py"):
         blocks = _blocks(text, _PYTHON_COMMENTS)
     elif where.endswith((".ipynb", ".json", ".md")):
@@ -141,7 +141,7 @@ def of_source(text: str, where: str) -> Notices:
 
 
 def of_licence_file(text: str, where: str) -> Notices:
-    """What a LICENSE or COPYING file grants; a file that is not recognised as a whole is a barrier."""
+    """The notices of a LICENSE or COPYING file; a file that is not recognised completely is a barrier."""
     notices = _notices([(1, text[:MAX_CHARACTERS])], where, MIN_SHARE)
     if notices.silent:
         return Notices(barrier=Sourced("not a licence that is recognised", where), holders=notices.holders)
@@ -167,7 +167,8 @@ def _blocks(text: str, comments: re.Pattern[str]) -> Iterator[tuple[int, str]]:
 
 @dataclass
 class _Reading:
-    """What the comments of one file state, and what is `left` of them: the line and the text of each."""
+    """Collects what the comments of one file state. `left`: the line and text of each comment without the
+    recognised parts."""
 
     where: str
     min_share: float
@@ -234,7 +235,7 @@ def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Not
 
 
 def _restrictions(license: str | None, families: frozenset[str]) -> list[re.Pattern[str]]:
-    """What restricts use; beside a licence also the name of another one that asks for more."""
+    """The text that restricts use; next to a licence, also the name of a stricter one."""
     foreign = [name for name in _COPYLEFT if name in families and license and not _has(license, name)]
     return [_RESTRICTED, *(_FAMILIES[name] for name in foreign)]
 
@@ -253,7 +254,7 @@ def _first(rest: list[tuple[int, str]], where: str, patterns: Iterable[re.Patter
 
 
 def explained(notices: Notices, license: str) -> bool:
-    """Whether words that cannot be read by themselves only name this licence, or point to its file."""
+    """Whether text that is not understood by itself only names this licence, or points to its file."""
     return notices.refers and all(_has(license, name) for name in notices.families)
 
 
@@ -269,7 +270,7 @@ def _named(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _recognised(text: str) -> tuple[tuple[str, int, int], ...]:
-    """The licence texts in a text: identifier, start, end; links to licences are none."""
+    """The licence texts in a text, as identifier, start, end; links to licences do not count."""
     from licenseclassifier import identify_license
 
     matches = []
@@ -282,7 +283,7 @@ def _recognised(text: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """The text with blanks in place of a part; line ends are kept."""
+    """The text with a part replaced by blanks; line ends are kept."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 

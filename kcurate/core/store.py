@@ -1,8 +1,8 @@
 """The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
 
-A record is a file, or a row of a shard in a packed workspace: whoever asks for one by its path need not know.
-Not covered: shards (`kcurate.core.packs`), the layout of a workspace (`kcurate.core.workspace`), records as
-plain data (`kcurate.core.codec`)."""
+A record is a file, or in a packed workspace a row of a shard; both are addressed by path. Not covered: shards
+(`kcurate.core.packs`), the layout of a workspace (`kcurate.core.workspace`), records as plain data
+(`kcurate.core.codec`)."""
 
 from __future__ import annotations
 

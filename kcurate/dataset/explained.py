@@ -231,7 +231,7 @@ def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
 
 
 def _launched(pair: Candidate) -> Iterator[Fact]:
-    """The sentence on the launches of the answer's plan, if their number differs."""
+    """The fact on the number of launches, if it differs between the sides."""
     before, after = (launches(pair.problem, side) for side in (pair.slow, pair.fast))
     if before is not None and after is not None and before != after:
         yield Fact("other_launches", {"count": _launches(after), "before": _launches(before)})

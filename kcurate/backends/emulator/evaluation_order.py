@@ -1,10 +1,11 @@
-"""Operands and arguments in NVRTC's order, from the left; g++ begins from the right.
+"""Rewrites code so that operands and arguments are evaluated from left to right, as by NVRTC; g++ goes from
+the right.
 
-C++ leaves the order open, so a random number generator's two calls in one list of arguments would give other
-numbers here than on a GPU, and code could tell the two apart. Where an argument acts on what another one may
-read, both are given names first, in order; a variable on the left of an operator is read before what follows
-changes it. Not covered: initialisers of members, and references among the parameters of functions that are
-not the code's own.
+C++ leaves the order open, so two calls of a random number generator in one argument list would give other
+numbers here than on a GPU, and code could detect the emulator. If evaluating one argument has an effect that
+another may observe, both are stored in variables first, in order; a variable on the left of an operator is
+read before the right side changes it. Not covered: initialisers of members, and references among the
+parameters of functions that are not the code's own.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ _CASTS = frozenset((b"reinterpret_cast", b"const_cast", b"dynamic_cast"))
 def from_the_left(code: str) -> str:
     """The code, on the same lines, with operands and arguments in NVRTC's order."""
     order = _Order(tree_of(code.encode()), count(1))
-    return order.rendered(0, len(order.tree.source), order.places(order.tree.root)).decode()
+    return order.rendered(0, len(order.tree.source), order.outermost(order.tree.root)).decode()
 
 
 class _Order:
-    """Rewrites one code, or the body of a macro of `whole`. `numbers`: for new names."""
+    """Rewrites one code, or the body of a macro of `whole`. `numbers`: counter for new variable names."""
 
     def __init__(self, tree: Tree, numbers: Iterator[int], whole: _Order | None = None) -> None:
         self.tree, self._numbers, self._whole = tree, numbers, whole or self
 
-    def places(self, within: Node) -> Iterator[Node]:
-        """The outermost expressions below a node that are to be rewritten, and the bodies of macros."""
+    def outermost(self, within: Node) -> Iterator[Node]:
+        """The outermost expressions below a node that must be rewritten, and the bodies of macros."""
         stack = list(reversed(within.children))
         while stack:
             node = stack.pop()
@@ -66,17 +67,17 @@ class _Order:
         return b"".join([*pieces, self.tree.source[start:end]])
 
     def _inside(self, node: Node) -> bytes:
-        """A node's text, rewritten: itself, or what is in it."""
+        """A node's text with the node itself, or expressions in it, rewritten."""
         if node.type in _LISTED and self._needs_order(node):
             return self._in_order(node)
-        return self.rendered(node.start_byte, node.end_byte, self.places(node))
+        return self.rendered(node.start_byte, node.end_byte, self.outermost(node))
 
     def _needs_order(self, node: Node) -> bool:
         parts = self._parts(node)
         return bool(self._named(node, parts)) and not _constant(self.tree, node)
 
     def _parts(self, node: Node) -> list[Node]:
-        """The operands or arguments of an expression; none where C++ orders them, or of a macro."""
+        """The operands or arguments of an expression; empty if C++ defines their order, or for a macro."""
         if node.type == "binary_expression":
             left, operator, right = (node.child_by_field_name(name) for name in ("left", "operator", "right"))
             return [] if self.tree.text(operator) in _ORDERED else [left, right]
@@ -87,7 +88,7 @@ class _Order:
         return [] if unclear or self._callee(node) in self._whole._macros else parts
 
     def _named(self, node: Node, parts: Sequence[Node]) -> list[int]:
-        """Which operands or arguments must be evaluated in their order."""
+        """Which operands or arguments must be stored in variables to fix the order."""
         acting = [at for at, part in enumerate(parts) if self._acts(part)]
         if not acting or len(parts) < 2:
             return []
@@ -105,7 +106,8 @@ class _Order:
         return sorted((*acting, *related)) if len(acting) + len(related) > 1 else []
 
     def _in_order(self, node: Node) -> bytes:
-        """A statement expression that names the parts in order, or the expression with its left one read."""
+        """A statement expression that evaluates the parts in order, or the expression with its left operand
+        read first."""
         if node.type == "preproc_arg":
             return self._of_macro(node)
         parts = self._parts(node)
@@ -137,16 +139,16 @@ class _Order:
         return declared + b"(" + ordered + b")" if declared else ordered
 
     def _of_macro(self, body: Node) -> bytes:
-        """The body of a macro, as it stands in a function."""
+        """The body of a macro, rewritten as code inside a function."""
         before, after, text = b"void kcu_body() { ", b"; }", self.tree.text(body)
         inner = _Order(tree_of(before + text + after), self._numbers, self._whole)
         if inner.tree.root.has_error:
             return text
         end = len(inner.tree.source)
-        return inner.rendered(0, end, inner.places(inner.tree.root))[len(before) : -len(after)]
+        return inner.rendered(0, end, inner.outermost(inner.tree.root))[len(before) : -len(after)]
 
     def _by_value(self, node: Node, at: int, part: Node) -> bool:
-        """Whether a place is read where it is named: the parameter, as far as is known, is a value."""
+        """Whether an argument is passed by value, as far as the parameters are known."""
         if bare(part).type not in _PLACES or node.type == "binary_expression":
             return False
         name = self._callee(node)
@@ -172,8 +174,8 @@ class _Order:
         return functions
 
     @cached_property
-    def _acting(self) -> frozenset[bytes]:
-        """The names of the code's functions that change what outlives a call, or call one that does."""
+    def _with_effects(self) -> frozenset[bytes]:
+        """The names of the code's functions with lasting side effects, directly or through calls."""
         acting = {
             name for name, nodes in self._whole._functions.items() if any(map(self._changes_others, nodes))
         }
@@ -191,7 +193,7 @@ class _Order:
     def _call_acts(self, call: Node, acting: frozenset[bytes] | set[bytes]) -> bool:
         """Whether a call may change something that another expression reads.
 
-        A function of a header does so through addresses that it is given; its methods may do anything.
+        A header's function can do so only through pointer arguments; a header's methods may do anything.
         """
         name, function = self._callee(call), call.child_by_field_name("function")
         if name in self._whole._functions:
@@ -227,7 +229,7 @@ class _Order:
         )
 
     def _changes_others(self, function: Node) -> bool:
-        """Whether a function assigns to what is not a variable of its own."""
+        """Whether a function assigns to anything but its own local variables."""
         listed = (declared for item in _parameters(function) for declared in self.tree.declared_by(item))
         body = function.child_by_field_name("body")
         values = [declared for declared in listed if not declared.sizes]
@@ -244,7 +246,7 @@ class _Order:
         return False
 
     def _callee(self, call: Node) -> bytes:
-        """The last name of what a call calls; empty for a builtin type."""
+        """The unqualified name of a call's function; empty for a builtin type."""
         function = call.child_by_field_name("function")
         if call.type == "init_declarator":
             function = call.parent.child_by_field_name("type")
@@ -276,7 +278,7 @@ def _below(node: Node | None) -> Iterator[Node]:
 
 
 def _constant(tree: Tree, node: Node) -> bool:
-    """Whether an expression is outside functions, or where constants alone may be, or is not evaluated."""
+    """Whether an expression is outside functions, must be constant, or is not evaluated."""
     inside = False
     for parent in ancestors(node):
         if parent.type in _CONSTANT:

@@ -56,7 +56,7 @@ def _guarded(rule: Rule, plugin: Plugin) -> Rule:
         try:
             changed: Any = rule.change(subject)
         except Exception as error:  # noqa: BLE001 - the boundary around a stranger's function
-            return PluginFailed(f"{plugin.label}: rule {rule.name!r} failed: {plugins.said(error)}")
+            return PluginFailed(f"{plugin.label}: rule {rule.name!r} failed: {plugins.one_line(error)}")
         if not isinstance(changed, Side | NotApplicable):
             what = f"returned {type(changed).__name__}, not a Side or NotApplicable"
             return PluginFailed(f"{plugin.label}: rule {rule.name!r} {what}")
