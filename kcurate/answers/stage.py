@@ -89,26 +89,26 @@ def run(config: ImportConfig, *, note: Note = silent) -> Summary:
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        wanted = list(itertools.islice(rows.read(config.format, config.path), config.limit))
+        selected = list(itertools.islice(rows.read(config.format, config.path), config.limit))
         record.begin(config)
         counts: Counter[RowOutcome] = Counter()
-        with progress.bar("import", len(wanted), "row") as bar:
-            for imported in imported_rows(wanted, config):
+        with progress.bar("import", len(selected), "row") as bar:
+            for imported in imported_rows(selected, config):
                 counts[imported.outcome] += 1
-                place: Path | None = None
+                folder: Path | None = None
                 if imported.candidate is not None:
-                    place = workspace.pairs / imported.candidate.id
-                    store.write_candidate(place, imported.candidate)
+                    folder = workspace.pairs / imported.candidate.id
+                    store.write_candidate(folder, imported.candidate)
                 passed = imported.candidate is not None
                 record.item(
-                    "rows", imported.row.id, imported.outcome, imported.why, passed=passed, file=place
+                    "rows", imported.row.id, imported.outcome, imported.why, passed=passed, file=folder
                 )
                 bar.update()
         return record.finish({"rows": ordered(Counter(map(str, counts.elements())), RowOutcome)})
 
 
 def imported_rows(
-    wanted: Iterable[rows.Row | rows.Bad], config: ImportConfig, until_s: float = math.inf
+    selected: Iterable[rows.Row | rows.Bad], config: ImportConfig, until_s: float = math.inf
 ) -> Iterator[Imported]:
     """Import rows, several at a time, in order of completion. No row is started after `until_s` (monotonic
     clock).
@@ -117,7 +117,7 @@ def imported_rows(
     """
     with tempfile.TemporaryDirectory(prefix="kcurate-import-") as folder:
         builder = Builder(Path(folder))
-        tasks = [_Task(row, builder, config, until_s) for row in wanted]
+        tasks = [_Task(row, builder, config, until_s) for row in selected]
         with Pool(config.jobs, PRELOAD) as pool:
             limit_s = time_limits.READ_ANSWER_S
             for index, result in pool.run(_on_time, tasks, timeout_s=limit_s, isolate=True):
@@ -189,9 +189,13 @@ class _Reading:
         """
         first = self._record({})
         if not any(event["kind"] == "launch" for event in first["events"]):
-            same = any(place.get("at") == out["at"] for place in first["inputs"] for out in first["outputs"])
-            what = "it returns its input" if same else "it launches no kernel of its own"
-            raise _Stopped(RowOutcome.RETURNS_INPUT if same else RowOutcome.NOT_CUDA, _with(what, first))
+            returns_input = any(
+                place.get("at") == out["at"] for place in first["inputs"] for out in first["outputs"]
+            )
+            refusal = "it returns its input" if returns_input else "it launches no kernel of its own"
+            raise _Stopped(
+                RowOutcome.RETURNS_INPUT if returns_input else RowOutcome.NOT_CUDA, _with(refusal, first)
+            )
         if first["repaired"]:
             self.repaired = f"{REPAIRED}: {first['repaired'][0]}"
         module = convert_all({"module": self.reference}, BENCH_BYTES, WIDEST)["module"]
@@ -228,13 +232,17 @@ class _Reading:
         bench = dict(problem.sizes.headline)
         recordings = [(bench, self._record(bench))]
         form = plans.form(recordings[0][1])
-        tests = [dict(test) for test in problem.sizes.test if self._same_form(dict(test), form, recordings)]
-        for sizes in _around(bench, len(tests) < len(problem.sizes.test)):
+        test_sizes = [
+            dict(test) for test in problem.sizes.test if self._same_form(dict(test), form, recordings)
+        ]
+        for sizes in _around(bench, len(test_sizes) < len(problem.sizes.test)):
             if len(recordings) < MAX_SAMPLES:
                 self._same_form(sizes, form, recordings)
-        tests = tests or _smallest(recordings)
+        test_sizes = test_sizes or _smallest(recordings)
         problem = replace(
-            problem, sizes=Sizes(tuple(tests or [bench]), problem.sizes.bench), single_size=not tests
+            problem,
+            sizes=Sizes(tuple(test_sizes or [bench]), problem.sizes.bench),
+            single_size=not test_sizes,
         )
         source = "\n".join(_cuda_texts(self.row.answer)).encode()
         launched = {event["name"] for event in recordings[0][1]["events"] if event["kind"] == "launch"}
@@ -253,10 +261,10 @@ class _Reading:
             if stop.outcome in (RowOutcome.HANGS, RowOutcome.DIES):
                 raise
             return False
-        same = plans.form(recording) == form
-        if same:
+        is_same = plans.form(recording) == form
+        if is_same:
             recordings.append((sizes, recording))
-        return same
+        return is_same
 
     def _checked(self, problem: Problem, slow: Side, fast: Side) -> Candidate:
         suite = self.config.suite or self.config.path.resolve().stem
@@ -305,8 +313,8 @@ def _around(bench: Mapping[str, int], far: bool) -> Iterator[dict[str, int]]:
 
 def _smallest(recordings: list[tuple[dict[str, int], Any]]) -> list[dict[str, int]]:
     """The three sizes with the least memory, to verify at."""
-    others = sorted(recordings[1:], key=lambda item: sum(size for _, size, _ in item[1]["memory"]))
-    return [sizes for sizes, _ in others[:3]]
+    by_memory = sorted(recordings[1:], key=lambda item: sum(size for _, size, _ in item[1]["memory"]))
+    return [sizes for sizes, _ in by_memory[:3]]
 
 
 def _cuda_texts(answer: str) -> list[str]:

@@ -118,7 +118,7 @@ def canonical(license: str) -> str | None:
 
 def joint(licenses: Iterable[str]) -> str | None:
     """All of the licences in one expression; None without any."""
-    parts = {part for each in set(licenses) for part in ([each] if "(" in each else each.split(" AND "))}
+    parts = {part for name in set(licenses) for part in ([name] if "(" in name else name.split(" AND "))}
     if len(parts) == 1:
         return parts.pop()
     return " AND ".join(f"({part})" if " OR " in part else part for part in sorted(parts)) or None
@@ -167,60 +167,60 @@ def _blocks(text: str, comments: re.Pattern[str]) -> Iterator[tuple[int, str]]:
 
 @dataclass
 class _Reading:
-    """Collects what the comments of one file state. `left`: the line and text of each comment without the
-    recognised parts."""
+    """Collects what the comments of one file state. `unrecognised`: the line and text of each comment without
+    the recognised parts."""
 
     where: str
     min_share: float
     tags: list[Sourced] = field(default_factory=list)
     texts: list[Sourced] = field(default_factory=list)
     holders: list[Sourced] = field(default_factory=list)
-    left: list[tuple[int, str]] = field(default_factory=list)
+    unrecognised: list[tuple[int, str]] = field(default_factory=list)
     unreadable: Sourced | None = None
 
-    def read(self, first: int, block: str) -> None:
-        """A comment that begins on line `first`."""
-        for number, row in enumerate(block.split("\n"), first):
+    def read(self, line: int, block: str) -> None:
+        """Add a comment that begins at `line`."""
+        for number, row in enumerate(block.split("\n"), line):
             if _HOLDER.search(row):
                 self.holders.append(Sourced(_quoted(row), self.where, number))
-        self.left.append((first, self._without_licences(first, block, self._without_tags(first, block))))
+        self.unrecognised.append((line, self._without_licences(line, block, self._without_tags(line, block))))
 
-    def _without_tags(self, first: int, block: str) -> str:
-        left = block
+    def _without_tags(self, first_line: int, block: str) -> str:
+        remaining = block
         for tag in _TAG.finditer(block):
-            line = first + block.count("\n", 0, tag.start())
+            line = first_line + block.count("\n", 0, tag.start())
             words = tag.group(1).strip(" \t*/-\"'`,;.\\")
             if words.startswith("(") and words.find(")") == len(words) - 1:
                 words = words[1:-1]
             if (spelled := canonical(words)) is not None:
                 self.tags.append(Sourced(spelled, self.where, line))
             elif self.unreadable is None:
-                what = f"{_quoted(words)!r} is not an SPDX expression"
-                self.unreadable = Sourced(what, self.where, line)
-            left = _without(left, tag.start(), tag.end())
-        return left
+                problem = f"{_quoted(words)!r} is not an SPDX expression"
+                self.unreadable = Sourced(problem, self.where, line)
+            remaining = _without(remaining, tag.start(), tag.end())
+        return remaining
 
-    def _without_licences(self, first: int, block: str, left: str) -> str:
-        matches = _recognised(left)
-        covered = sum(len(left[start:end].split()) for _, start, end in matches)
-        for name, start, end in matches if covered >= self.min_share * len(left.split()) else ():
-            self.texts.append(Sourced(name, self.where, first + block.count("\n", 0, start)))
-            left = _without(left, start, end)
-        return left
+    def _without_licences(self, first_line: int, block: str, remaining: str) -> str:
+        matches = _recognised(remaining)
+        covered = sum(len(remaining[start:end].split()) for _, start, end in matches)
+        for name, start, end in matches if covered >= self.min_share * len(remaining.split()) else ():
+            self.texts.append(Sourced(name, self.where, first_line + block.count("\n", 0, start)))
+            remaining = _without(remaining, start, end)
+        return remaining
 
 
 def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Notices:
     reading = _Reading(where, min_share)
-    for first, block in blocks:
-        reading.read(first, block)
-    tags, rest = reading.tags, reading.left
+    for first_line, block in blocks:
+        reading.read(first_line, block)
+    tags, comments = reading.tags, reading.unrecognised
     licenses = [*tags, *reading.texts]
-    license = joint(each.value for each in licenses)
-    families = frozenset(family for _, left in rest for family in _named(left))
-    restricted = reading.unreadable or _first(rest, where, _restrictions(license, families))
-    barrier = restricted or (None if license else _first(rest, where, (_STATEMENT, _RESERVED)))
-    refers = bool(families) or any(_REFERENCE.search(left) for _, left in rest)
-    spoken = sum(len(_STATEMENT.findall(left)) for _, left in rest)
+    license = joint(stated.value for stated in licenses)
+    families = frozenset(family for _, remaining in comments for family in _named(remaining))
+    restricted = reading.unreadable or _first(comments, where, _restrictions(license, families))
+    barrier = restricted or (None if license else _first(comments, where, (_STATEMENT, _RESERVED)))
+    refers = bool(families) or any(_REFERENCE.search(remaining) for _, remaining in comments)
+    statements = sum(len(_STATEMENT.findall(remaining)) for _, remaining in comments)
     stated = Sourced(license, where, licenses[0].line) if license else None
     if barrier is not None and not (license and license.startswith("LicenseRef-")):
         stated = None
@@ -229,7 +229,7 @@ def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Not
         None if stated else barrier,
         tags[0] if tags else None,
         families,
-        refers and restricted is None and spoken <= _MAX_STATEMENTS,
+        refers and restricted is None and statements <= _MAX_STATEMENTS,
         tuple(dict.fromkeys(reading.holders))[:MAX_HOLDERS],
     )
 
@@ -240,16 +240,18 @@ def _restrictions(license: str | None, families: frozenset[str]) -> list[re.Patt
     return [_RESTRICTED, *(_FAMILIES[name] for name in foreign)]
 
 
-def _first(rest: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]) -> Sourced | None:
+def _first(
+    comments: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]
+) -> Sourced | None:
     """The first line with any of the patterns."""
     for pattern in patterns:
-        for first, left in rest:
-            if pattern is _RESTRICTED and not _any_of(_RESTRICTING_WORDS, left):
+        for line, remaining in comments:
+            if pattern is _RESTRICTED and not _any_of(_RESTRICTING_WORDS, remaining):
                 continue
-            if match := pattern.search(left):
-                before = left.rfind("\n", 0, match.start()) + 1
-                row = left[before:].split("\n", 1)[0]
-                return Sourced(_quoted(row), where, first + left.count("\n", 0, match.start()))
+            if match := pattern.search(remaining):
+                row_start = remaining.rfind("\n", 0, match.start()) + 1
+                row = remaining[row_start:].split("\n", 1)[0]
+                return Sourced(_quoted(row), where, line + remaining.count("\n", 0, match.start()))
     return None
 
 

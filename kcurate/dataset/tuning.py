@@ -75,10 +75,10 @@ def tables(
             causes,
         ),
         "write": list(_written(proved, by_id)),
-        "preferences": [_preference(each, by_id) for each in preferences(proved, by_id)],
+        "preferences": [_preference(preference, by_id) for preference in preferences(proved, by_id)],
         "repair": list(_repairs(known, proved, by_id, wrong)),
-        "trajectories": [_trajectory(each) for each in conversations],
-        "tool_trajectories": [_with_tool(each) for each in conversations],
+        "trajectories": [_trajectory(conversation) for conversation in conversations],
+        "tool_trajectories": [_with_tool(conversation) for conversation in conversations],
     }
     return configs, known.untaught
 
@@ -195,13 +195,15 @@ def _climbs(
     """Conversations from answers to one prompt, slower ones first, with the measurements between them."""
     for group in answers:
         climb: list[Answered] = []
-        for answered in reversed([each for each in group if each.answer is not None and each.of.interval]):
+        for answered in reversed(
+            [answer for answer in group if answer.answer is not None and answer.of.interval]
+        ):
             ratio = _least_ratio(answered.of, climb[-1].of) if climb else 2.0
             if ratio is not None and ratio > 1:
                 climb.append(answered)
         if len(climb) > 1:
             attempts = [
-                (str(each.answer), "improve", measured_words(rows[each.of.pair.id])) for each in climb
+                (str(answer.answer), "improve", measured_words(rows[answer.of.pair.id])) for answer in climb
             ]
             best = climb[-1].of
             yield _Conversation(rows[best.pair.id], shown.request(best.pair, gpu=best.where), attempts)
@@ -245,22 +247,22 @@ def measured_words(row: Mapping[str, Any]) -> str:
     return prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict)
 
 
-def _trajectory(said: _Conversation) -> dict[str, Any]:
+def _trajectory(conversation: _Conversation) -> dict[str, Any]:
     """A row of a conversation in which the judge's findings are user messages."""
-    messages = prompts.chat(said.prompt)
-    for answer, action, findings in said.attempts:
+    messages = prompts.chat(conversation.prompt)
+    for answer, action, findings in conversation.attempts:
         messages.append({"role": "assistant", "content": answer})
-        if answer != said.attempts[-1][0]:
+        if answer != conversation.attempts[-1][0]:
             messages.append({"role": "user", "content": prompts.go_on(action, findings)})
-    return _conversation(CONFIGS["trajectories"], said, messages)
+    return _conversation(CONFIGS["trajectories"], conversation, messages)
 
 
-def _with_tool(said: _Conversation) -> dict[str, Any]:
+def _with_tool(conversation: _Conversation) -> dict[str, Any]:
     """A row of a conversation in which attempts are calls of the judge's tool, and the last one is the
     answer."""
-    messages: list[dict[str, Any]] = [*prompts.chat(said.prompt)]
-    name, best = JUDGE["function"]["name"], said.attempts[-1][0]
-    for number, (answer, _, findings) in enumerate(said.attempts[:-1]):
+    messages: list[dict[str, Any]] = [*prompts.chat(conversation.prompt)]
+    name, best = JUDGE["function"]["name"], conversation.attempts[-1][0]
+    for number, (answer, _, findings) in enumerate(conversation.attempts[:-1]):
         identifier, function = f"call_{number}", {"name": name, "arguments": {"answer": answer}}
         call = {"id": identifier, "type": "function", "function": function}
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
@@ -268,17 +270,20 @@ def _with_tool(said: _Conversation) -> dict[str, Any]:
     messages.append({"role": "assistant", "content": best})
     parts: Any = CONFIGS["tool_trajectories"]["messages"][0]
     messages = [{part: message.get(part) for part in parts} for message in messages]
-    return _conversation(CONFIGS["tool_trajectories"], said, messages, tools=json.dumps([JUDGE]))
+    return _conversation(CONFIGS["tool_trajectories"], conversation, messages, tools=json.dumps([JUDGE]))
 
 
 def _conversation(
-    columns: Mapping[str, Kind], said: _Conversation, messages: Sequence[Mapping[str, Any]], **more: Any
+    columns: Mapping[str, Kind],
+    conversation: _Conversation,
+    messages: Sequence[Mapping[str, Any]],
+    **more: Any,
 ) -> dict[str, Any]:
-    facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(said.attempts)}
-    answers = [answer for answer, _, _ in said.attempts]
-    findings = [finding for _, _, finding in said.attempts]
-    length = _length([*(part["content"] for part in prompts.chat(said.prompt)), *answers, *findings])
-    row = {**said.row, **facts, **length, **more}
+    facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(conversation.attempts)}
+    answers = [answer for answer, _, _ in conversation.attempts]
+    findings = [finding for _, _, finding in conversation.attempts]
+    length = _length([*(part["content"] for part in prompts.chat(conversation.prompt)), *answers, *findings])
+    row = {**conversation.row, **facts, **length, **more}
     return {name: row[name] for name in columns}
 
 

@@ -127,7 +127,7 @@ class _Kernel:
         """The variable of an axis."""
         return self.habits.rest if axis == REST else axis
 
-    def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
+    def linear_index(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
         """The linear index of an element, from its index along every axis (in `at`, else the current
         index)."""
         present = [axis for axis in axes if axis != REST or self.binding.rest]
@@ -139,7 +139,7 @@ class _Kernel:
             return self.extent(name[5:-1])
         if name in self.dtypes:
             parameter = next(p for p in self.operator.parameters if p.name == name)
-            return self.load(name, self.place(parameter.axes))
+            return self.load(name, self.linear_index(parameter.axes))
         if name in self.node.attributes:
             return c_number(self.node.attributes[name])
         return "3.4e38f" if name == "inf" else name
@@ -147,11 +147,11 @@ class _Kernel:
     def element_text(self, name: str, subscripts: Sequence[str]) -> str:
         """The text of an operand's element at given subscripts."""
         parameter = next(p for p in self.operator.parameters if p.name == name)
-        return self.load(name, self.place(parameter.axes, elsewhere(parameter.axes, subscripts)))
+        return self.load(name, self.linear_index(parameter.axes, elsewhere(parameter.axes, subscripts)))
 
-    def load(self, name: str, place: str) -> str:
+    def load(self, name: str, index_text: str) -> str:
         """An element of an operand, in float32 if it is a float."""
-        text = f"{name}[{place}]"
+        text = f"{name}[{index_text}]"
         if self.dtypes[name] == "int64":
             return f"(int){text}"
         return LOADS.get(self.dtypes[name], "{}").format(text)
@@ -231,7 +231,7 @@ class _Kernel:
         value = STORES.get(self.node.dtype, "{}").format(self.expression(self.operator.result))
         at = dict(zip(self.operator.out, axes, strict=True)) if self.operator.to else {}
         at = {axis: index for axis, index in at.items() if axis != REST}
-        line = f"{self.habits.result}[{self.place(self.operator.out, at)}] = {value};"
+        line = f"{self.habits.result}[{self.linear_index(self.operator.out, at)}] = {value};"
         if self.operator.only:
             yield f"if ({self.expression(self.operator.only)})"
             yield f"    {line}"

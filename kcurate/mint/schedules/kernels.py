@@ -78,17 +78,17 @@ class Body:
         """The name of the array that the kernel writes."""
         return self.group.result.name
 
-    def epilogue(self, root: Writer, place: str) -> list[str]:
-        """The lines from the root's value through the epilogue to the store; `place`: a variable's name."""
+    def epilogue(self, root: Writer, index: str) -> list[str]:
+        """The lines from the root's value through the epilogue to the store; `index`: a variable's name."""
         value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
         lines = root.take()
-        position = root.position(place, self.operator.out)
-        after, stored = root.through(self.group.epilogue, place, position, value)
-        return [*lines, *after, self.store_line(place, stored)]
+        position = root.position(index, self.operator.out)
+        after, stored = root.through(self.group.epilogue, index, position, value)
+        return [*lines, *after, self.store_line(index, stored)]
 
-    def store_line(self, place: str, value: str) -> str:
+    def store_line(self, index: str, value: str) -> str:
         """The line that writes an element."""
-        return f"{self.out}[{place}] = {value};"
+        return f"{self.out}[{index}] = {value};"
 
     def kernel(
         self,
@@ -152,7 +152,7 @@ def _along_rows(body: Body) -> bool:
 def row_elements(body: Body) -> Kernel:
     """A block computes one row, so that no thread divides to find its element's coordinates."""
     axes, writer = body.operator.out, body.writer()
-    place = writer.place(axes)
+    place = writer.linear_index(axes)
     inner = [f"int e = {place};", *body.epilogue(writer, "e")]
     loop = strided(writer, axes[-1:], inner, "threadIdx.x", str(body.block))
     lines = ["int item = blockIdx.x;", *writer.coordinates("item", axes[:-1]), *loop]
@@ -215,9 +215,9 @@ def outputs(body: Body) -> Kernel:
             for axis, text in zip(operator.out, operator.to, strict=True)
             if axis != REST
         }
-        place = writer.place(operator.out, at)
+        index_text = writer.linear_index(operator.out, at)
         value = writer.stored(writer.expression(operator.result))
-        store = [*writer.take(), body.store_line(place, value)]
+        store = [*writer.take(), body.store_line(index_text, value)]
         if operator.only:
             only = writer.expression(operator.only)
             store = [*writer.take(), f"if ({only}) {{", *indented(store), "}"]
@@ -285,9 +285,9 @@ def rows(body: Body, schedule: Schedule) -> Kernel:
     for fold in folds:
         helpers.append(f"{row.group}_{fold.how}_{fold.dtype}")
         work += row.sum(fold, helpers[-1], keep=fold is folds[0])
-    place, writer.folds_done = writer.place(operator.out), bool(operator.row_axes)
+    index_text, writer.folds_done = writer.linear_index(operator.out), bool(operator.row_axes)
     store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
-    store = [f"int e = {place};", *store]
+    store = [f"int e = {index_text};", *store]
     if operator.row_axes:
         work += [*uniform, *row.loop(operator.row_axes, store)]
     else:
@@ -407,7 +407,7 @@ def columns(body: Body) -> Kernel:
         work += [*uniform, "if (item < total) {", *indented(loop), "}", f"{name} = {helper}({name});"]
     writer.folds_done = bool(operator.row_axes)
     store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
-    store = [f"int e = {writer.place(operator.out)};", *store]
+    store = [f"int e = {writer.linear_index(operator.out)};", *store]
     work += uniform
     if operator.row_axes:
         loop = strided(writer, operator.row_axes, store, "threadIdx.y", "8")
@@ -433,7 +433,7 @@ def scan(body: Body) -> Kernel:
     helper = f"block_scan_{fold.how}_{fold.dtype}"
     term = writer.expression(fold.term)
     before = writer.take()
-    store = [f"int e = {writer.place(operator.out)};", *body.epilogue(writer, "e")]
+    store = [f"int e = {writer.linear_index(operator.out)};", *body.epilogue(writer, "e")]
     at = f"{extent} - 1 - place" if fold.backwards else "place"
     first = FIRST[fold.how][fold.dtype == "int"]
     outer = [a for a in operator.axes if a != axis]

@@ -95,7 +95,7 @@ class _Tiles:
         """The lines that store the element at a row and a column, after the epilogue."""
         writer = self.body.writer()
         # The result's expression and place say which axes are needed.
-        place = writer.place(self.operator.out)
+        place = writer.linear_index(self.operator.out)
         lines = self.body.epilogue(writer, "e")
         return [
             f"{self.fold.dtype} {writer.local(self.fold.name)} = {value};",

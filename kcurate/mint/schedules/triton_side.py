@@ -147,7 +147,7 @@ class _Kernel:
             kind = "tl.int32" if fold.dtype == "int" else "tl.float32"
             work.append(f"{name} = tl.full([{COLUMNS}], {first}, {kind})")
             work += _loops(writer, fold.over, _combined(writer, fold))
-        store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
+        store = [f"e = {writer.linear_index(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
         work += _loops(writer, operator.row_axes, store)
         lines = [
             f"item = tl.program_id(0) * {COLUMNS} + tl.arange(0, {COLUMNS})",
@@ -211,7 +211,7 @@ class _Kernel:
         return lines
 
     def _store(self, writer: TritonWriter, *, blocks: bool, guard: str = "") -> list[str]:
-        place = writer.place(self.operator.out)
+        place = writer.linear_index(self.operator.out)
         lines = [f"e = {place}", *self.epilogue(writer, "e", blocks=blocks)]
         return [*lines[:-1], f"{lines[-1][:-1]}, mask={guard})"] if guard else lines
 
@@ -290,7 +290,7 @@ class _Kernel:
         index, extent = writer.index(axis), writer.extent(axis)
         term = writer.expression(fold.term)
         before = writer.take()
-        store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
+        store = [f"e = {writer.linear_index(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
         self.constants = {"BLOCK": f"pow2(log2(2 * ({writer.total((axis,))}) - 1))"}
         lines = [
             *(["item = tl.program_id(0)"] if writer.existing(outer) else []),
@@ -314,7 +314,7 @@ class _Kernel:
         batch = writer.existing(parts.batch)
         for axis in (*parts.rows, *parts.columns):
             writer.axis_names[axis] = self.needs.fresh(writer.local(axis))
-        place = writer.place(self.operator.out)
+        place = writer.linear_index(self.operator.out)
         store = self.epilogue(writer, "e", blocks=True)
         rows, columns, depth = (writer.bare_count(axes) for axes in (parts.rows, parts.columns, parts.summed))
         for axis in batch:

@@ -103,7 +103,7 @@ class TritonWriter(Writer):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 places = ["..." if _is_rest(part) else self._text(part, mask)[0] for part in parts]
                 axes = next(p.axes for p in self.operator.parameters if p.name == name)
-                return self._load(self.operands[name], self.place(axes, elsewhere(axes, places)), mask)
+                return self._load(self.operands[name], self.linear_index(axes, elsewhere(axes, places)), mask)
             case ast.UnaryOp(operand=operand):
                 text, integer = self._text(operand, mask, 8)
                 return f"-{text}", integer
@@ -157,23 +157,23 @@ class TritonWriter(Writer):
                 return self.local(name), fold.dtype == "int"
         return self.index(name), True
 
-    def _read(self, operand: str, place: str) -> str:
-        return self._load(operand, place, self.mask)[0]
+    def _read(self, operand: str, index_text: str) -> str:
+        return self._load(operand, index_text, self.mask)[0]
 
-    def _load(self, operand: str, place: str, mask: str) -> tuple[str, bool]:
+    def _load(self, operand: str, index_text: str, mask: str) -> tuple[str, bool]:
         dtype = self.graph.values[operand].dtype
         integer = dtype in ("int64", "int8")
-        where = mask if set(_WORD.findall(place)) & self.lanes else ""
+        lane_mask = mask if set(_WORD.findall(index_text)) & self.lanes else ""
         if operand in self.inlined:
-            return self._call(operand, place, where or "True"), integer
+            return self._call(operand, index_text, lane_mask or "True"), integer
         self.needs.arrays[operand] = ""
-        guard = f", mask={where}, other={0 if integer else 0.0}" if where else ""
-        text = f"tl.load({operand} + {place}{guard})"
+        guard = f", mask={lane_mask}, other={0 if integer else 0.0}" if lane_mask else ""
+        text = f"tl.load({operand} + {index_text}{guard})"
         if dtype != "float32":
             text += f".to({'tl.int32' if integer else 'tl.float32'})"
         return text, integer
 
-    def _call(self, operand: str, place: str, mask: str) -> str:
+    def _call(self, operand: str, index_text: str, mask: str) -> str:
         if mask == "True":
             raise UnfitError("a value of one row that is computed where it is read")
         node = self.graph.values[operand]
@@ -188,7 +188,7 @@ class TritonWriter(Writer):
         self.needs.add(inner)
         text = "\n".join(indented(body))
         self.needs.functions[name] = f"@triton.jit\ndef {name}({head}):\n{text}\n"
-        return f"{name}({', '.join([*inner.arguments(), place, mask])})"
+        return f"{name}({', '.join([*inner.arguments(), index_text, mask])})"
 
 
 def called(text: str) -> str:

@@ -198,7 +198,7 @@ class Writer:
         lines, self.before = self.before, []
         return lines
 
-    def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
+    def linear_index(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
         """The linear index of an element, from its index along every axis (in `at`, else the current
         index)."""
         text = linear_index(
@@ -209,9 +209,9 @@ class Writer:
 
     def coordinates(self, linear: str, axes: Sequence[str]) -> list[str]:
         """Declare the index along each used axis of `axes`, from a linear index over all of them."""
-        place = Position(self.binding.shape(axes), {(0, len(self.binding.shape(axes))): linear})
+        position = Position(self.binding.shape(axes), {(0, len(self.binding.shape(axes))): linear})
         return [
-            self.equals.format(kind="int", name=self.index(axis), value=place.at(*span, self.size_text))
+            self.equals.format(kind="int", name=self.index(axis), value=position.at(*span, self.size_text))
             for axis, span in spans_of(axes, len(self.binding.rest))
             if axis in self.used_axes and axis in self.existing(axes)
         ]
@@ -272,9 +272,9 @@ class Writer:
         linear = self.linear if axes == self.operator.axes else ""
         if operand in self.inlined:
             same = self.standing is not None and axes == self.operator.out
-            place = self.standing if same and self.standing else self.position(linear, axes)
-            return self._computed(operand, place)
-        text = self._read(operand, linear or self.place(axes))
+            position = self.standing if same and self.standing else self.position(linear, axes)
+            return self._computed(operand, position)
+        text = self._read(operand, linear or self.linear_index(axes))
         self.needs.loads.add((text, operand))
         return text
 
@@ -293,14 +293,14 @@ class Writer:
         return type(self)(self.graph, node, self.inlined, self.needs, linear=linear, position=position)
 
     def through(
-        self, nodes: Sequence[Node], place: str, position: Position, value: str
+        self, nodes: Sequence[Node], index_text: str, position: Position, value: str
     ) -> tuple[list[str], str]:
         """The lines from this node's value through the epilogue nodes, and the text of the value to store."""
         lines, writer, above = list[str](), self, self.node
         for number, node in enumerate(nodes, 1):
             name = self.needs.fresh(above.name)
             lines.append(self.equals.format(kind=kind_of(above), name=name, value=value))
-            writer = self.inner(node, place, position)
+            writer = self.inner(node, index_text, position)
             writer.values = {above.name: name}
             value = writer.expression(writer.operator.result) if number == len(nodes) else writer.result()
             lines += writer.take()
@@ -309,13 +309,13 @@ class Writer:
 
     def _element(self, name: str, subscripts: Sequence[str]) -> str:
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
-        return self._read(self.operands[name], self.place(axes, elsewhere(axes, subscripts)))
+        return self._read(self.operands[name], self.linear_index(axes, elsewhere(axes, subscripts)))
 
-    def _read(self, operand: str, place: str) -> str:
+    def _read(self, operand: str, index_text: str) -> str:
         """An element of an array, or the call that computes it."""
         if operand not in self.inlined:
             self.needs.arrays[operand] = ""
-            return widened(self.graph.values[operand].dtype, f"{operand}[{place}]")
+            return widened(self.graph.values[operand].dtype, f"{operand}[{index_text}]")
         node = self.graph.values[operand]
         assert isinstance(node, Node), "inputs are arrays"
         name, inner = f"{node.operator}_{operand}", Needs()
@@ -329,7 +329,7 @@ class Writer:
         self.needs.functions[name] = (
             f"__device__ __forceinline__ {kind_of(node)} {name}({head})\n{{\n{body}\n}}\n"
         )
-        return f"{name}({', '.join([*inner.arguments(), place])})"
+        return f"{name}({', '.join([*inner.arguments(), index_text])})"
 
 
 class _Uniform(ast.NodeTransformer):

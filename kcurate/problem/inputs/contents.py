@@ -75,12 +75,12 @@ def check_init(how: Init, sizes: Mapping[str, int]) -> None:
     """
     if how.kind not in GENERATORS:
         raise ProblemError(f"unknown init {how.kind!r}", hint=f"one of {', '.join(sorted(GENERATORS))}")
-    known = PARAMETERS[how.kind]
+    parameters = PARAMETERS[how.kind]
     for name in how.params:
-        if name not in known:
-            takes = ", ".join(known) or "no parameters"
+        if name not in parameters:
+            takes = ", ".join(parameters) or "no parameters"
             raise ProblemError(f"init {how.kind} has no parameter {name!r}", hint=f"it takes {takes}")
-    for name, takes_what in known.items():
+    for name, takes_what in parameters.items():
         if name not in how.params:
             if takes_what in (NEEDED, PATH, WORDS):
                 raise ProblemError(f"init {how.kind} needs the parameter {name!r}")
@@ -198,25 +198,27 @@ def _share_values(buffers: Mapping[str, Buffer], contents: dict[str, Array | Rec
     end of the range; at the full range that sum has all bits set, so that a carry runs through all of them.
     """
     arrays = {name: values.reshape(-1) for name, values in contents.items() if isinstance(values, np.ndarray)}
-    drawn = {name: values.copy() for name, values in arrays.items()}
+    unshared = {name: values.copy() for name, values in arrays.items()}
     for name, values in arrays.items():
         if not takes_literals(buffers[name]) or not values.size:
             continue
-        others = [drawn[other] for other in arrays if other != name and drawn[other].dtype == values.dtype]
-        shared = np.concatenate([values[:0], *others])
+        other_arrays = [
+            unshared[other] for other in arrays if other != name and unshared[other].dtype == values.dtype
+        ]
+        shared = np.concatenate([values[:0], *other_arrays])
         shared = shared[(shared >= values.min()) & (shared <= values.max())]
         rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
-        places = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
-        values[places] = rng.choice(shared, places.size) if shared.size else shared
+        indices = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
+        values[indices] = rng.choice(shared, indices.size) if shared.size else shared
         least, most = values.min(), values.max()
-        for other in others:
+        for other in other_arrays:
             if other.size == values.size:
-                places = rng.integers(0, values.size, max(1, values.size // 16))
-                near = other[places]
+                indices = rng.integers(0, values.size, max(1, values.size // 16))
+                partners = other[indices]
                 if buffers[name].dtype in WHOLE:
-                    near = np.where(rng.random(places.size) < 0.5, near, least - near + most)
-                inside = (near >= least) & (near <= most)
-                values[places[inside]] = near[inside]
+                    partners = np.where(rng.random(indices.size) < 0.5, partners, least - partners + most)
+                inside = (partners >= least) & (partners <= most)
+                values[indices[inside]] = partners[inside]
 
 
 def _shaped(buffer: Buffer, sizes: Mapping[str, int], content: Array | Recipe) -> Array:
@@ -287,8 +289,8 @@ def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
 
 def variations(problem: Problem) -> tuple[str, ...]:
     """The variations in which at least one input has different values, `nominal` first."""
-    known = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
-    return tuple(name for name in VARIATIONS if name == "nominal" or name in known)
+    names = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
+    return tuple(name for name in VARIATIONS if name == "nominal" or name in names)
 
 
 def _variations(buffer: Buffer) -> tuple[str, ...]:
@@ -309,8 +311,8 @@ def integer_variations(problem: Problem) -> tuple[str, ...]:
 def _of_integers(problem: Problem, buffer: Buffer, variation: str) -> str:
     """The variation of one buffer in a variation of integers."""
     plain = variation.removeprefix(OF_INTEGERS)
-    drawn = not is_float(buffer.dtype) or _all_integers(problem)
-    return plain if drawn and plain in _variations(buffer) else "nominal"
+    applies = not is_float(buffer.dtype) or _all_integers(problem)
+    return plain if applies and plain in _variations(buffer) else "nominal"
 
 
 def _all_integers(problem: Problem) -> bool:
@@ -353,8 +355,8 @@ def _density(buffer: Buffer, sizes: Mapping[str, int], terms: int) -> float:
 
 def _varied(buffer: Buffer) -> bool:
     how = buffer.init
-    inside = buffer.role in ("in", "inout") and is_float(buffer.dtype)
-    return inside and how is not None and how.kind in ("uniform", "normal")
+    is_float_input = buffer.role in ("in", "inout") and is_float(buffer.dtype)
+    return is_float_input and how is not None and how.kind in ("uniform", "normal")
 
 
 def _has_zero(buffer: Buffer, sizes: Mapping[str, int]) -> bool:
