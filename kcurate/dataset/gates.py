@@ -197,7 +197,7 @@ class Gates:
                 why = "one of its sides is also in the test split"
             elif row["id"] in alike:
                 why = alike[row["id"]]
-            elif asked := next(filter(None, (some.asks_for(row["family"]) for some in self._sets)), None):
+            elif asked := next(filter(None, (some.related_task(row["family"]) for some in self._sets)), None):
                 why = f"{asked} asks for what it computes"
             else:
                 continue

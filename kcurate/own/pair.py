@@ -213,7 +213,7 @@ def _real(param: Param) -> str | None:
 
 def _with_launch(request: KernelRequest) -> PairKernel:
     """The kernel; a launch that was given or guessed for it is kept."""
-    return replace(request.user_kernel.extracted, own_launch=request.has_launch_of_its_own)
+    return replace(request.user_kernel.extracted, own_launch=request.has_own_launch)
 
 
 def _candidate(config: PairConfig, slow: UserKernel, fast: UserKernel) -> tuple[Path, Candidate]:

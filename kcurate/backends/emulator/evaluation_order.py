@@ -224,7 +224,7 @@ class _Order:
     def _acts(self, part: Node) -> bool:
         """Whether evaluating an operand or argument may change something."""
         return any(
-            node.type in _CHANGES or self._call_acts(node, self._whole._acting)
+            node.type in _CHANGES or self._call_acts(node, self._whole._with_effects)
             for node in self.tree.nodes(*_CHANGES, "call_expression", within=part)
         )
 

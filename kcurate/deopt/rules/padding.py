@@ -46,7 +46,7 @@ def without_padding(subject: Subject) -> Side | NotApplicable:
     extents = _one_block(subject.side)
     for members in _families(subject.tree).values():
         narrow = _narrower(subject.tree, members, extents)
-        if narrow is None or all(member.place is not None for member in members):
+        if narrow is None or all(member.position is not None for member in members):
             continue
         text, width = narrow
         family = _Family(subject.tree, members, width, extents)
@@ -121,14 +121,16 @@ class _Family:
         uses = (node for node in self.tree.uses(member.array.name, within=member.function.body))
         if not all(node == member.array.node or self._within(member, node) for node in uses):
             return False
-        if member.place is None:
+        if member.position is None:
             return True
         calls = tuple(self.tree.calls(member.function.name))
         mentions = sum(
             1 for use in self.tree.uses(member.function.name) if use.parent.type != "function_declarator"
         )
         return mentions == len(calls) and all(
-            self._member(arguments[member.place]) for _, _, arguments in calls if member.place is not None
+            self._member(arguments[member.position])
+            for _, _, arguments in calls
+            if member.position is not None
         )
 
     def _member(self, node: Node) -> bool:
@@ -162,7 +164,7 @@ class _Family:
         function = call.child_by_field_name("function") if call.type == "call_expression" else None
         position = arguments.index(node)
         return function is not None and any(
-            member.place == position and member.function.name == function.text for member in self.members
+            member.position == position and member.function.name == function.text for member in self.members
         )
 
     def _row(self, ranges: Ranges, row: Node) -> bool:
