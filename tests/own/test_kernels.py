@@ -78,7 +78,7 @@ def test_files_of_folders_of_one_name_are_read_together(folder: Path) -> None:
         (folder / version / "src" / "part.h").write_text((folder / "part.h").read_text())
     given = [str(folder / version / "src" / "k.cu") for version in ("v1", "v2")]
     first, second = find_kernels(given, folder / "work")
-    assert first.half.kernel.id != second.half.kernel.id
+    assert first.extracted.kernel.id != second.extracted.kernel.id
 
 
 def test_a_kernel_that_does_not_compile_is_named_with_the_first_error(folder: Path) -> None:
