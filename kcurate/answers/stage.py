@@ -232,17 +232,13 @@ class _Reading:
         bench = dict(problem.sizes.headline)
         recordings = [(bench, self._record(bench))]
         form = plans.form(recordings[0][1])
-        test_sizes = [
-            dict(test) for test in problem.sizes.test if self._same_form(dict(test), form, recordings)
-        ]
-        for sizes in _around(bench, len(test_sizes) < len(problem.sizes.test)):
+        tests = [dict(test) for test in problem.sizes.test if self._same_form(dict(test), form, recordings)]
+        for sizes in _around(bench, len(tests) < len(problem.sizes.test)):
             if len(recordings) < MAX_SAMPLES:
                 self._same_form(sizes, form, recordings)
-        test_sizes = test_sizes or _smallest(recordings)
+        tests = tests or _smallest(recordings)
         problem = replace(
-            problem,
-            sizes=Sizes(tuple(test_sizes or [bench]), problem.sizes.bench),
-            single_size=not test_sizes,
+            problem, sizes=Sizes(tuple(tests or [bench]), problem.sizes.bench), single_size=not tests
         )
         source = "\n".join(_cuda_texts(self.row.answer)).encode()
         launched = {event["name"] for event in recordings[0][1]["events"] if event["kind"] == "launch"}

@@ -72,14 +72,10 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         workspace = Workspace(config.workspace)
         pattern = _pattern(config.kernel)
         kernels = _kernels(workspace, record.note)
-        languages = {kernel.language for kernels_of_name in kernels.values() for kernel, _ in kernels_of_name}
+        languages = {kernel.language for group in kernels.values() for kernel, _ in group}
         source = running.chosen(config.recorder, languages == {"triton"})
         language = "triton" if source == "triton" else "cuda"
-        kernels = {
-            name: kernels_of_name
-            for name, kernels_of_name in kernels.items()
-            if kernels_of_name[0][0].language == language
-        }
+        kernels = {name: group for name, group in kernels.items() if group[0][0].language == language}
         program, *args = running.found(config.command)
         runs = (args, *map(_arguments, config.also))
         record.begin(config)
@@ -169,9 +165,7 @@ def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, s
 
 def _emulated(folder: Path, kernels: dict[str, list[tuple[Kernel, str]]], record: Run) -> Path:
     """The index of the kernels that the emulator can run."""
-    index, failed = emulated.prepare(
-        [kernel for kernels_of_name in kernels.values() for kernel in kernels_of_name], folder
-    )
+    index, failed = emulated.prepare([kernel for group in kernels.values() for kernel in group], folder)
     for line in failed:
         record.note(f"not run on the emulator: {line}")
     return index
@@ -268,15 +262,13 @@ def _add(captures: Path, capture: Capture, record: Run) -> bool:
         record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
         store.write_json(path, capture)
         return True
-    earlier_forms = {_configuration_and_arguments(launch) for launch in earlier.launches}
-    new_launches = tuple(
-        launch for launch in capture.launches if _configuration_and_arguments(launch) not in earlier_forms
-    )
+    earlier_forms = {_launch_form(launch) for launch in earlier.launches}
+    new_launches = tuple(launch for launch in capture.launches if _launch_form(launch) not in earlier_forms)
     store.write_json(path, replace(capture, launches=(*earlier.launches, *new_launches)))
     return False
 
 
-def _configuration_and_arguments(launch: CapturedLaunch) -> tuple[object, ...]:
+def _launch_form(launch: CapturedLaunch) -> tuple[object, ...]:
     """What defines the form of a launch: everything but the contents of its buffers."""
     sizes = tuple(buffer.size_bytes for buffer in launch.buffers)
     constexprs = tuple(sorted((name, repr(value)) for name, value in launch.constexprs.items()))

@@ -62,10 +62,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "doctor": doctor.doctor,
 }
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
-    "problem": (
-        "Infer problems for kernels that have none, and check completed drafts.",
-        problem.COMMANDS,
-    ),
+    "problem": ("Infer problems for kernels that have none, and check completed drafts.", problem.COMMANDS),
     "config": ("Show the settings.", configuration.COMMANDS),
 }
 

@@ -240,12 +240,10 @@ def _restrictions(license: str | None, families: frozenset[str]) -> list[re.Patt
     return [_RESTRICTED, *(_FAMILIES[name] for name in foreign)]
 
 
-def _first(
-    comments: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]
-) -> Sourced | None:
+def _first(texts: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]) -> Sourced | None:
     """The first line with any of the patterns."""
     for pattern in patterns:
-        for line, remaining in comments:
+        for line, remaining in texts:
             if pattern is _RESTRICTED and not _any_of(_RESTRICTING_WORDS, remaining):
                 continue
             if match := pattern.search(remaining):

@@ -88,8 +88,7 @@ RayWorkersOption = Annotated[
 JsonOption = Annotated[bool, Option("Print one JSON object and nothing else.")]
 Backend = Literal["auto", "cuda", "emulator"]
 BackendOption = Annotated[
-    Backend,
-    Option("cuda, emulator, or auto: the GPU if there is one, else the emulator.", metavar="NAME"),
+    Backend, Option("cuda, emulator, or auto: the GPU if there is one, else the emulator.", metavar="NAME")
 ]
 GpuOption = Annotated[
     str,

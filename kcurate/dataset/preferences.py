@@ -186,9 +186,5 @@ def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
         and not _is_made_slow(proof)
         and rows[proof.pair.id]["slow_us"] > rows[pair.better.pair.id]["fast_us"]
     ]
-    plainest = min(
-        slower,
-        key=lambda proof: (-rows[proof.pair.id]["slow_us"], proof.pair.id),
-        default=None,
-    )
+    plainest = min(slower, key=lambda proof: (-rows[proof.pair.id]["slow_us"], proof.pair.id), default=None)
     return plainest.pair.slow if plainest is not None else None

@@ -84,8 +84,7 @@ class DeoptConfig:
         int, Option("For a fast side: answers asked for in a round.", metavar="K", min=1)
     ] = 1
     idle_rounds: Annotated[
-        int,
-        Option("Models, for a fast side: end after N rounds that gain less than 5%.", metavar="N", min=1),
+        int, Option("Models, for a fast side: end after N rounds that gain less than 5%.", metavar="N", min=1)
     ] = IDLE_ROUNDS
     direction: Annotated[
         Literal["slow", "fast", "translate"],

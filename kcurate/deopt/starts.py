@@ -44,11 +44,7 @@ class Start:
 
 
 def starts(
-    paths: Sequence[Path],
-    workspace: Workspace,
-    *,
-    made: SideName = "slow",
-    note: Note = silent,
+    paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slow", note: Note = silent
 ) -> Iterator[Start | Unreadable]:
     """Every kernel and every pair at or below the paths (empty: the workspace's kernels), sorted.
 

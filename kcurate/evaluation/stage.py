@@ -280,11 +280,7 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         if evaluated.adapter is not None:
             raise OptionError("an adapter needs a model in this process", where="--adapter")
         spending = Spending(config.max_usd, config.price, evaluated.longest)
-        options = {
-            "temperature": evaluated.temperature,
-            "top_p": evaluated.top_p,
-            "effort": evaluated.effort,
-        }
+        options = {"temperature": evaluated.temperature, "top_p": evaluated.top_p, "effort": evaluated.effort}
         name = parse_model(evaluated.model)
         asking = open_asking(
             name, folder.transcripts, spending, timeout_s=config.timeout_s, options=options, note=note

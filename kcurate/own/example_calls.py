@@ -147,24 +147,22 @@ class ExampleCalls:
             InputError: a value is not of its parameter's type, or differs in kind between examples.
         """
         reading = _Reading.of(self)
-        values_of_calls = [
-            [reading.value(param, value) for param, value in self._pairs(call)] for call in self.calls
-        ]
-        for param, values in zip(self.kernel.params, zip(*values_of_calls, strict=True), strict=True):
+        calls = [[reading.value(param, value) for param, value in self._pairs(call)] for call in self.calls]
+        for param, values in zip(self.kernel.params, zip(*calls, strict=True), strict=True):
             _same_kind(param, values)
         launches = tuple(
-            self._launch(values, sizes) for values, sizes in zip(values_of_calls, self.sizes(), strict=True)
+            self._launch(values, sizes) for values, sizes in zip(calls, self.sizes(), strict=True)
         )
         return Capture("examples", self.instance, self.instance, "cudart", "", (), launches)
 
     def sizes(self) -> list[dict[str, int]]:
         """The integers of each call by the parameter's name."""
-        params_by_value = (
+        by_value = (
             [(param, value) for param, value in self._pairs(call) if not param.pointer] for call in self.calls
         )
         return [
             {param.name: int(value) for param, value in of_call if _whole(_plain(value))}
-            for of_call in params_by_value
+            for of_call in by_value
         ]
 
     def hints(self) -> Draft:

@@ -57,12 +57,10 @@ class ExampleSide:
         launch = self._launch(drafted, launching)
 
         def chosen(
-            axes: Sequence[Expr], launched_axes: Sequence[Expr], explained: Sequence[Expr]
+            axes: Sequence[Expr], given_axes: Sequence[Expr], explained: Sequence[Expr]
         ) -> tuple[Expr, ...]:
-            axes_and_texts = zip(axes, launched_axes, _padded(explained), strict=False)
-            return tuple(
-                launched if isinstance(axis, str) else text for axis, launched, text in axes_and_texts
-            )
+            triples = zip(axes, given_axes, _padded(explained), strict=False)
+            return tuple(launched if isinstance(axis, str) else text for axis, launched, text in triples)
 
         (shared,) = chosen((launching.shared_bytes,), (launch.shared_bytes,), (drafted.shared_bytes,))
         return replace(
@@ -79,11 +77,9 @@ class ExampleSide:
             InputError: one is; `admitted` is the problem with the extents that work.
         """
         (launch,) = launches_of(side.plan)
-        passed_names = _passed(self.kernel, launch)
+        names = _passed(self.kernel, launch)
         for call, numbers in zip(self.calls.calls, self.calls.sizes(), strict=True):
-            sizes = {
-                str(passed_names[name]): number for name, number in numbers.items() if name in passed_names
-            }
+            sizes = {str(names[name]): number for name, number in numbers.items() if name in names}
             for param, value in zip(self.kernel.params, call, strict=True):
                 array, buffer = array_of(value, param.name), admitted.buffers.get(param.name)
                 if array is None or buffer is None or not _names(buffer) <= sizes.keys():

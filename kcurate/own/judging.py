@@ -188,10 +188,10 @@ class Judge:
         """The pair with its problem, and the verdict on the test sizes."""
         with tempfile.TemporaryDirectory(prefix="kcurate-") as folder:
             slow, fast = call.kernels(Path(folder), self._note)
-            if slow.extracted.code == fast.extracted.code:
+            if slow.code == fast.code:
                 raise InputError("both sides are the same code", where="slow, fast")
             example_sides = call.example_sides(slow.extracted, fast.extracted)
-            name = safe_part(f"{slow.extracted.kernel.name}-{fast.extracted.kernel.name}")
+            name = safe_part(f"{slow.kernel.name}-{fast.kernel.name}")
             return self._judged_alike(pair_of(slow, fast, name), example_sides)
 
     def _judged_alike(self, pair: Candidate, sides: ExampleSides) -> tuple[Candidate, Verdict]:
@@ -204,10 +204,17 @@ class Judge:
             if isinstance(side, str):
                 why = why or side
                 continue
-            by_name = {owner.name: placed.side.side(owner.extracted.code), other.name: other.relaunched(side)}
+            sides_by_name = {
+                owner.name: placed.side.side(owner.extracted.code),
+                other.name: other.relaunched(side),
+            }
             origin = replace(pair.origin, problem=placed.origin)
             with_problem = replace(
-                pair, problem=placed.problem, origin=origin, slow=by_name["slow"], fast=by_name["fast"]
+                pair,
+                problem=placed.problem,
+                origin=origin,
+                slow=sides_by_name["slow"],
+                fast=sides_by_name["fast"],
             )
             if admitted:
                 return shared_problem.judged(with_problem, self._admitting)
@@ -217,32 +224,29 @@ class Judge:
             raise InputError(why, where="slow, fast", hint=hint)
         return unadmitted[0], self._admitting(unadmitted[0])
 
-    def _known(self, example_side: ExampleSide) -> tuple[PlacedProblem, bool]:
+    def _known(self, example: ExampleSide) -> tuple[PlacedProblem, bool]:
         """A kernel's problem from its examples, and whether it is admitted.
 
         Raises:
             InputError: the examples leave something open.
         """
-        draft = example_side.draft("apart")
-        key = store.content_id(repr((example_side.extracted.code, draft.known.problem, draft.known.sides)))
+        draft = example.draft("apart")
+        key = store.content_id(repr((example.extracted.code, draft.known.problem, draft.known.sides)))
         if (placed := self._references.get(key)) is not None:
             return placed, True
         settling = Settling(
-            example_side.extracted.folder / "kernel.json",
-            example_side.kernel,
-            example_side.extracted.code,
-            self._admitting,
+            example.extracted.folder / "kernel.json", example.kernel, example.extracted.code, self._admitting
         )
-        settled = settling.settle_recorded(example_side.draft)
-        self._note(f"{example_side.kernel.name}: {settled.line}")
-        if settled.admitted and (placed := example_side.extracted.known()) is not None:
-            example_side.check_extents(placed.problem, placed.side)
+        settled = settling.settle_recorded(example.draft)
+        self._note(f"{example.kernel.name}: {settled.line}")
+        if settled.admitted and (placed := example.extracted.known()) is not None:
+            example.check_extents(placed.problem, placed.side)
             self._references[key] = placed
             return placed, True
         if draft.reasons:
             remark = next(remark for remark in draft.remarks if remark.open)
             hint = "another example with other sizes may tell; docs/python.md says what examples can say"
-            raise InputError(f"{remark.place}: {remark.text}", where=example_side.kernel.name, hint=hint)
+            raise InputError(f"{remark.place}: {remark.text}", where=example.kernel.name, hint=hint)
         (side,) = draft.known.sides.values()
         return PlacedProblem(draft.known.problem, side, "captured"), False
 
@@ -330,11 +334,11 @@ class _Call:
             kernel, instance = pair_kernel.kernel, self._instance(side) or pair_kernel.kernel.name
             if "<" in instance:
                 kernel = replace(kernel, instantiations=(instance,))
-            example_calls = ExampleCalls(
+            recorded = ExampleCalls(
                 kernel, pair_kernel.code, instance, [call[index] for call in calls], launching
             )
-            example_sides[side] = ExampleSide(side, pair_kernel, example_calls, self._outputs())
-            _ = example_calls.capture  # what does not fit is said before anything runs
+            example_sides[side] = ExampleSide(side, pair_kernel, recorded, self._outputs())
+            _ = recorded.capture  # what does not fit is said before anything runs
         return example_sides
 
 

@@ -25,6 +25,7 @@ from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
 from kcurate.forms.readers import CUDA_SUFFIXES, SOURCE_SUFFIXES, suffix_of
 from kcurate.judge.workers.own_lines import first_error
+from kcurate.records import Kernel
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,17 @@ class UserKernel:
     @property
     def name(self) -> str:
         """`FILE:KERNEL`."""
-        return f"{self.path.name}:{self.extracted.kernel.name}"
+        return f"{self.path.name}:{self.kernel.name}"
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel's record, as extracted."""
+        return self.extracted.kernel
+
+    @property
+    def code(self) -> str:
+        """The kernel's self-contained code, as extracted."""
+        return self.extracted.code
 
     @property
     def text(self) -> str:
@@ -52,7 +63,7 @@ class UserKernel:
     @property
     def template(self) -> tuple[str, ...]:
         """The template's parameters; empty: the kernel is no template."""
-        function = Code(self.extracted.code.encode("latin-1", "replace")).function(self.extracted.kernel.name)
+        function = Code(self.code.encode("latin-1", "replace")).function(self.kernel.name)
         return function.template if function is not None else ()
 
 
@@ -111,12 +122,12 @@ def _check_compiled(user_kernel: UserKernel) -> None:
     """Raises:
     InputError: it was compiled, and does not compile.
     """
-    built = user_kernel.extracted.kernel.compiled
+    built = user_kernel.kernel.compiled
     if built is None or built.ok:
         return
     # A template that nothing launches yet has no code in the cubin, and no error either.
-    launched = not user_kernel.template or user_kernel.extracted.kernel.instantiations
-    if launched or first_error(built.log or "", user_kernel.extracted.code) is not None:
+    launched = not user_kernel.template or user_kernel.kernel.instantiations
+    if launched or first_error(built.log or "", user_kernel.code) is not None:
         hint = f"the compiler's whole log is in {user_kernel.extracted.folder / 'kernel.json'}"
         raise compile_error(user_kernel, built.log or "", hint)
 
@@ -131,7 +142,7 @@ def missing_include(user_kernel: UserKernel, error: InputError) -> InputError | 
     )
     line = f":{user_kernel.text.count(chr(10), 0, include.start()) + 1}" if include else ""
     shown = include[1] if include else f'"{name}"'
-    folders = (flag[2:] for flag in user_kernel.extracted.kernel.flags if flag.startswith("-I"))
+    folders = (flag[2:] for flag in user_kernel.kernel.flags if flag.startswith("-I"))
     searched = ", ".join((str(user_kernel.path.parent), *folders))
     hint = f"name the folder that it is looked for in with -I DIR (searched: {searched})"
     return InputError(f"{shown} is not found, so {error.what}", where=f"{user_kernel.path}{line}", hint=hint)
@@ -142,8 +153,8 @@ def compile_error(user_kernel: UserKernel, log: str, hint: str) -> InputError:
 
     If that file includes one that was not found, the error says so instead.
     """
-    name, lines = user_kernel.extracted.kernel.name, user_kernel.extracted.code.splitlines()
-    at, words = first_error(log, user_kernel.extracted.code) or (None, "the compiler gives no reason")
+    name, lines = user_kernel.kernel.name, user_kernel.code.splitlines()
+    at, words = first_error(log, user_kernel.code) or (None, "the compiler gives no reason")
     where, what = str(user_kernel.path), f"{name} does not compile by itself: {words}"
     if at is not None:
         line = _line_in_file(at, lines, user_kernel.text.splitlines())
@@ -232,14 +243,10 @@ def _text(path: Path) -> str:
 def _chosen(path: Path, name: str, kernels: Sequence[PairKernel]) -> PairKernel:
     if not kernels:
         raise _no_kernel(path)
-    fitting = [
-        candidate
-        for candidate in kernels
-        if name in ("", candidate.kernel.name, candidate.kernel.id.rpartition("/")[2])
-    ]
-    exact = [candidate for candidate in fitting if name == candidate.kernel.id.rpartition("/")[2]]
+    fitting = [half for half in kernels if name in ("", half.kernel.name, half.kernel.id.rpartition("/")[2])]
+    exact = [half for half in fitting if name == half.kernel.id.rpartition("/")[2]]
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
-    choices = ", ".join(f"{path.name}:{candidate.kernel.id.rpartition('/')[2]}" for candidate in kernels)
+    choices = ", ".join(f"{path.name}:{half.kernel.id.rpartition('/')[2]}" for half in kernels)
     what = f"no kernel {name!r} here" if name else f"{len(kernels)} kernels here"
     raise InputError(what, where=str(path), hint=f"name one of {choices}")

@@ -41,8 +41,8 @@ def written(text: str, user_kernel: UserKernel, option: str) -> Kernel:
     Raises:
         OptionError: it has another form, or uses names that are no integer arguments of the kernel.
     """
-    kernel = user_kernel.extracted.kernel
-    reading = _Reading(text, kernel, Code(user_kernel.extracted.code.encode("latin-1", "replace")), option)
+    kernel = user_kernel.kernel
+    reading = _Reading(text, kernel, Code(user_kernel.code.encode("latin-1", "replace")), option)
     site = reading.site()
     if not site.template_args:
         refuse_open_template(user_kernel, option)
@@ -57,16 +57,14 @@ def refuse_open_template(user_kernel: UserKernel, option: str) -> None:
     Raises:
         OptionError: it is one; the message shows what to write.
     """
-    kernel = user_kernel.extracted.kernel
+    kernel = user_kernel.kernel
     if user_kernel.template and not kernel.instantiations:
         what = f"{kernel.name} is a template and nothing says {', '.join(user_kernel.template)}"
-        device = Code(user_kernel.extracted.code.encode("latin-1", "replace"))
+        device = Code(user_kernel.code.encode("latin-1", "replace"))
         function = device.function(kernel.name)
         head = device.bytes[function.start : function.node.start_byte] if function else b""
-        example_args = ", ".join(
-            param.usual.decode() if param.type else "256" for param in template_params(head)
-        )
-        hint = f"as in {option} '{kernel.name}<{example_args}><<<64, 256>>>'"
+        example = ", ".join(param.usual.decode() if param.type else "256" for param in template_params(head))
+        hint = f"as in {option} '{kernel.name}<{example}><<<64, 256>>>'"
         raise OptionError(what, where=user_kernel.name, hint=hint)
 
 
@@ -186,10 +184,8 @@ class _Reading:
     def _number(self, extent: Poly, constants: dict[str, int]) -> int:
         node = cexpr.parse(extent.text())
         numbers = {name: cexpr.number(value) for name, value in constants.items()}
-        with_values = (
-            cexpr.substitute(node, lambda part: numbers.get(part.text)) if node is not None else None
-        )
-        value = from_node(with_values) if with_values is not None else None
+        numeric = cexpr.substitute(node, lambda part: numbers.get(part.text)) if node is not None else None
+        value = from_node(numeric) if numeric is not None else None
         if value is None or value.constant is None:
             raise self.refused("the block is not a number")
         return value.constant
@@ -198,8 +194,8 @@ class _Reading:
 def guessed(user_kernel: UserKernel, option: str, note: Note) -> Kernel | None:
     """The kernel's record with the launch guessed from its code, which is noted; None if several are
     possible."""
-    kernel = user_kernel.extracted.kernel
-    launch = guess(kernel, user_kernel.extracted.code)
+    kernel = user_kernel.kernel
+    launch = guess(kernel, user_kernel.code)
     if launch is None:
         return None
     how = f"guessed from its code: <<<{launch.text}>>> (else: {option} LAUNCH)"

@@ -62,7 +62,7 @@ def run(
             (config.kernel,), config.workspace, note=record.note,
             define=config.define, include_dirs=config.include_dirs,
         )  # fmt: skip
-        if config.launch is not None and (sites := kernel.extracted.kernel.launch_sites):
+        if config.launch is not None and (sites := kernel.kernel.launch_sites):
             what = f"{kernel.name} is launched in {sites[0].path}:{sites[0].line}"
             raise OptionError(what, where="--launch", hint="leave it out")
         record.begin(config)
@@ -101,7 +101,7 @@ def apply(result: Optimized) -> None:
         InputError: the file takes more than a new kernel, or changed since it was read.
     """
     if result.user_kernel is None or result.text is None:
-        sites = result.user_kernel.extracted.kernel.launch_sites if result.user_kernel else ()
+        sites = result.user_kernel.kernel.launch_sites if result.user_kernel else ()
         launched = f"; it is launched in {sites[0].path}:{sites[0].line}" if sites else ""
         hint = f"take it over by hand from {result.pair}/fast.cu{launched}"
         raise InputError(
@@ -144,7 +144,7 @@ def _result(config: OptimizeConfig, kernel: UserKernel, attempts: list[Tried], s
     verdict, candidate = best.attempt.verdict, best.attempt.candidate
     known = kernel.extracted.known()
     assert known is not None, "the search started from it"
-    start = known.side.side(kernel.extracted.code)
+    start = known.side.side(kernel.code)
     changed = patch.patched(kernel, start, best.side)
     if isinstance(changed, str):
         diff = patch.diff(start.code.encode(), best.side.code.encode(), "kernel.cu")

@@ -86,7 +86,7 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             raise _failure(outcome, requests, unmatched)
         if outcome.why:
             record.note(outcome.why)
-        names = ", ".join(request.user_kernel.extracted.kernel.name for request in guessed)
+        names = ", ".join(request.user_kernel.kernel.name for request in guessed)
         marked = outcome.pair.description + (f" Launches guessed: {names}." if guessed else "")
         store.write_candidate(folder, replace(outcome.pair, description=marked))
         following = record.command("validate", folder)
@@ -102,12 +102,12 @@ def _check_pairing(slow: UserKernel, fast: UserKernel, licence: str | None) -> N
     Raises:
         InputError: they are one code, or a file's own licence refuses the one that was given.
     """
-    if slow.extracted.code == fast.extracted.code:
+    if slow.code == fast.code:
         raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
     for user_kernel in (slow, fast):
-        if licence and user_kernel.extracted.kernel.rights and user_kernel.extracted.kernel.rights.refused:
+        if licence and user_kernel.kernel.rights and user_kernel.kernel.rights.refused:
             raise InputError(
-                user_kernel.extracted.kernel.rights.refused, where=user_kernel.name, hint="correct --licence"
+                user_kernel.kernel.rights.refused, where=user_kernel.name, hint="correct --licence"
             )
 
 
@@ -191,7 +191,7 @@ def _compare_parameters(slow: KernelRequest, fast: KernelRequest, note: Note) ->
 
 def _typed_params(request: KernelRequest) -> tuple[Param, ...]:
     """The kernel's parameters; of a template with one instantiation, with its types filled in."""
-    kernel = request.user_kernel.extracted.kernel
+    kernel = request.user_kernel.kernel
     if request.launch is not None:
         kernel = launches.written(request.launch, request.user_kernel, request.option)
     if len(kernel.instantiations) != 1:
@@ -222,7 +222,7 @@ def _candidate(config: PairConfig, slow: UserKernel, fast: UserKernel) -> tuple[
     Raises:
         InputError: the name cannot be a folder's, or is that of other kernels.
     """
-    kernels = slow.extracted.kernel, fast.extracted.kernel
+    kernels = slow.kernel, fast.kernel
     slow_name, fast_name = (kernel.name for kernel in kernels)
     if slow_name == fast_name:
         slow_name, fast_name = slow.path.stem, fast.path.stem
@@ -255,11 +255,11 @@ def pair_of(slow: UserKernel, fast: UserKernel, name: str) -> Candidate:
         domain=UNKNOWN_DOMAIN,
         license=None,
         origin=Origin("natural", SUITE),
-        techniques=tuple(sorted({*fast.extracted.kernel.techniques} - {*slow.extracted.kernel.techniques})),
+        techniques=tuple(sorted({*fast.kernel.techniques} - {*slow.kernel.techniques})),
         description="",
         problem=None,
-        slow=Side(slow.extracted.code, ()),
-        fast=Side(fast.extracted.code, ()),
+        slow=Side(slow.code, ()),
+        fast=Side(fast.code, ()),
     )
 
 
@@ -308,7 +308,7 @@ def _hint_to_correct(
     if alone is not None and alone is at_fault:
         how = f"say how with {alone.option} {launches.FORM}"
         return f"{hint}; nothing launches {alone.kernel.name}: {how}"
-    if at_fault and not (at_fault.launch or at_fault.user_kernel.extracted.kernel.launch_sites):
+    if at_fault and not (at_fault.launch or at_fault.user_kernel.kernel.launch_sites):
         hint += f", or, since its launch is guessed, give it: {at_fault.option} {launches.FORM}"
     return hint
 
@@ -320,7 +320,5 @@ def _given_launches(requests: Sequence[KernelRequest]) -> str:
 def _forms(why: str, requests: Sequence[KernelRequest]) -> str:
     """The draft files of the kernels whose problem was tried: those that `why` does not name as launched."""
     launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", why)}
-    owners = [
-        request for request in requests if request.user_kernel.extracted.kernel.name not in launched
-    ] or requests
+    owners = [request for request in requests if request.user_kernel.kernel.name not in launched] or requests
     return " or ".join(str(request.form) for request in owners if store.exists(request.form))

@@ -25,7 +25,7 @@ def patched(user_kernel: UserKernel, start: Side, faster: Side) -> bytes | str:
 
     `start` is the side that was extracted from the file.
     """
-    kernel, span = user_kernel.extracted.kernel, user_kernel.extracted.kernel.span
+    kernel, span = user_kernel.kernel, user_kernel.kernel.span
     old, new = _kernel(start.code, kernel.name), _kernel(faster.code, kernel.name)
     if kernel.shims:
         return f"extract repaired the kernel ({', '.join(kernel.shims)}), so it is not the code of the file"

@@ -85,7 +85,7 @@ class KernelRequest:
     @property
     def has_own_launch(self) -> bool:
         """Whether its record has a launch, given or guessed, that its file does not have."""
-        return self.kernel.launch_sites != self.user_kernel.extracted.kernel.launch_sites
+        return self.kernel.launch_sites != self.user_kernel.kernel.launch_sites
 
     @property
     def place(self) -> str:
@@ -215,11 +215,7 @@ def _unadmitted(request: KernelRequest, refusal: _Refusal, command: str, note: N
         return InputError(what, where=str(request.form), hint=f"complete the file, {redraft}")
     verdict = refusal.verdict
     compiles = verdict is None or verdict.outcome is not Outcome.COMPILE_ERROR
-    if (
-        verdict
-        and not compiles
-        and first_error(verdict.log or "", request.user_kernel.extracted.code) is not None
-    ):
+    if verdict and not compiles and first_error(verdict.log or "", request.user_kernel.code) is not None:
         return not_compiled(request, verdict)
     hint = f"correct {request.given_launch}the code, or {request.form}, {redraft}"
     return InputError(f"no problem yet: {refusal.why}", where=request.place, hint=hint)
@@ -292,7 +288,7 @@ def _recorded_since(request: KernelRequest, workspace: Path) -> bool:
     in_workspace = Workspace(workspace)
     if not any(path.stat().st_mtime_ns > drafted_ns for path in in_workspace.captures.glob("*/*.json")):
         return False
-    return Captures(in_workspace, silent).of(request.kernel, request.user_kernel.extracted.code) is not None
+    return Captures(in_workspace, silent).of(request.kernel, request.user_kernel.code) is not None
 
 
 def _draft(requests: Sequence[KernelRequest], workspace: Path, note: Note) -> dict[Path, _Refusal]:
@@ -314,13 +310,11 @@ def _draft(requests: Sequence[KernelRequest], workspace: Path, note: Note) -> di
     for request in requests:
         request.remember()
     unadmitted = {
-        request.form: settled.get(request.user_kernel.extracted.kernel.id)
-        for request in requests
-        if not request.known
+        request.form: settled.get(request.user_kernel.kernel.id) for request in requests if not request.known
     }
     return {
-        form: _Refusal(draft_result.line, draft_result.verdict) if draft_result else _Refusal("")
-        for form, draft_result in unadmitted.items()
+        form: _Refusal(result.line, result.verdict) if result else _Refusal("")
+        for form, result in unadmitted.items()
     }
 
 
@@ -346,28 +340,28 @@ def _earlier_launch_note(request: KernelRequest) -> str | None:
     if request.launch is not None or problem is None or not store.exists(file) or launchless(request):
         return None
     how = " then ".join(f"<<<{shown_launch(launch)}>>>" for launch in launches_of(problem.side.plan))
-    same_code = (None, store.content_id(request.user_kernel.extracted.code))
+    same_code = (None, store.content_id(request.user_kernel.code))
     other_code = file == request.form and toml_reader.read(file).code_id not in same_code
     stays = "; it stays though the code has changed, delete it to have it drafted again" if other_code else ""
     launched = f"launched as {how}, as {file} says{stays} (else: {request.option} LAUNCH)"
     return f"{request.user_kernel.name}: {launched}"
 
 
-def _take_over_problem(kernel_file: UserKernel, workspace: Path) -> bool:
+def _take_over_problem(user_kernel: UserKernel, workspace: Path) -> bool:
     """Copy the admitted problem of another kernel with equal code, if any; returns whether there was one."""
-    code_id = store.content_id(kernel_file.extracted.code)
+    code_id = store.content_id(user_kernel.code)
     for path in store.find(Workspace(workspace).kernels, PROBLEM_NAME):
         try:
             if f'"{code_id}"'.encode() not in own_files.read(path):
                 continue
             kernel = store.read_json(path.with_name("kernel.json"), Kernel)
-            known = own_problem(path.parent, kernel_file.extracted.code)
+            known = own_problem(path.parent, user_kernel.code)
         except InputError:  # a damaged kernel elsewhere is no reason to stop
             continue
-        variant, own_variant = kernel.variant or "", kernel_file.extracted.kernel.variant or ""
-        if known is not None and kernel.name == kernel_file.extracted.kernel.name and variant in known.sides:
+        variant, own_variant = kernel.variant or "", user_kernel.kernel.variant or ""
+        if known is not None and kernel.name == user_kernel.kernel.name and variant in known.sides:
             problem = replace(known, sides={own_variant: known.sides[variant]})
-            store.write_json(kernel_file.extracted.folder / PROBLEM_NAME, problem)
+            store.write_json(user_kernel.extracted.folder / PROBLEM_NAME, problem)
             return True
     return False
 
@@ -395,7 +389,7 @@ def _write_guessed_launch(request: KernelRequest, workspace: Path, note: Note) -
     launched = {launch.kernel.decode("latin-1") for unit in hosts for launch in unit.launches}
     if kernel.launch_sites or kernel.name in launched:
         return
-    if Captures(in_workspace, silent).of(kernel, request.user_kernel.extracted.code) is not None:
+    if Captures(in_workspace, silent).of(kernel, request.user_kernel.code) is not None:
         return
     launches.refuse_open_template(request.user_kernel, request.option)
     if (record := launches.guessed(request.user_kernel, request.option, note)) is not None:
@@ -406,7 +400,7 @@ def _ask_launches(requests: Sequence[KernelRequest], workspace: Path, ask: Ask, 
     """Ask for the launches of kernels that nothing launches, and draft those that get an answer."""
     answered = []
     for request in requests:
-        name = request.user_kernel.extracted.kernel.name
+        name = request.user_kernel.kernel.name
         grid = ask(f"nothing launches {name}; its grid, as in <<<GRID, BLOCK>>>, over its parameters", "")
         if grid.strip():
             answered.append(replace(request, launch=f"{grid}, {ask(f'the block of {name}', '128')}"))

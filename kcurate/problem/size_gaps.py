@@ -84,10 +84,8 @@ def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
         return None
     further = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
     settings = mended(problem, sides).sizes.test[len(problem.sizes.test) :]
-    additions = "; ".join(
-        ", ".join(f"{name}={value}" for name, value in setting.items()) for setting in settings
-    )
-    return f"{gaps[0].what}{further}{f': add the test size {additions}' if additions else ''}"
+    added = "; ".join(", ".join(f"{name}={value}" for name, value in setting.items()) for setting in settings)
+    return f"{gaps[0].what}{further}{f': add the test size {added}' if added else ''}"
 
 
 def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
@@ -114,12 +112,10 @@ def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
                     used = _names(expression) & setting.keys()
                     larger = {name: {**setting, name: setting[name] + 1} for name in used}
                     # `rows` is nothing to the division of `cols / 4 * rows`.
-                    dependent = {
-                        name for name in used if divided(expression, index, larger[name]) != division
-                    }
+                    moving = {name for name in used if divided(expression, index, larger[name]) != division}
                     by = division.by
                     setting = {
-                        name: value + (-value % by if name in (dependent or used) else 0)
+                        name: value + (-value % by if name in (moving or used) else 0)
                         for name, value in setting.items()
                     }
         return setting

@@ -84,10 +84,7 @@ _BUFFERS = {
     "description": "Scratch buffers that only this plan uses. Leave out when none are needed.",
 }
 # What the steps of a plan may have for the strict schema to say it.
-_SAID = {
-    "cuda": frozenset(_CUDA_LAUNCH["properties"]),
-    "triton": frozenset(_TRITON_LAUNCH["properties"]),
-}
+_SAID = {"cuda": frozenset(_CUDA_LAUNCH["properties"]), "triton": frozenset(_TRITON_LAUNCH["properties"])}
 _MOVES = frozenset({"fill", "value", "copy", "to", "upload", "from", "swap"})
 _ARGUMENTS = (frozenset({"buffer", "offset"}), frozenset({"buffer"}), frozenset({"value", "dtype"}))
 

@@ -55,13 +55,7 @@ class Catalog:
             return self._loaded[brief]
 
     def select(
-        self,
-        filters: Mapping[str, str | None],
-        split: str | None,
-        held_out: float,
-        seed: int,
-        *,
-        brief: bool,
+        self, filters: Mapping[str, str | None], split: str | None, held_out: float, seed: int, *, brief: bool
     ) -> list[Task]:
         """The tasks with this id, family and domain (None: any), in a split if one is named.
 

@@ -37,7 +37,7 @@ PLAN = (Launch("scale", ("ceil_div(n, 128)",), (128,), ("x", "y", "n")),)
 def found(folder: Path, name: str = "scale", text: str = FILE) -> tuple[UserKernel, Side]:
     (folder / "k.cu").write_bytes(text.encode())
     (own,) = find_kernels([str(folder / f"k.cu:{name}")], folder / "work")
-    return own, Side(own.extracted.code, PLAN)
+    return own, Side(own.code, PLAN)
 
 
 def without_comments(side: Side) -> Side:

@@ -40,13 +40,7 @@ class Batches:
     """Batches of one model, saved in `batches/<model>.jsonl`. Not thread-safe."""
 
     def __init__(
-        self,
-        client: ClaudeClient,
-        asking: Asking,
-        path: Path,
-        *,
-        poll_s: float = POLL_S,
-        note: Note = silent,
+        self, client: ClaudeClient, asking: Asking, path: Path, *, poll_s: float = POLL_S, note: Note = silent
     ) -> None:
         self.client = client
         self.asking = asking

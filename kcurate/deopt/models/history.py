@@ -9,14 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate.deopt.models.policy import Tried
 from kcurate.profiling import counters
-from kcurate.records import (
-    Environment,
-    Resources,
-    SideName,
-    SideReport,
-    Verdict,
-    other_side,
-)
+from kcurate.records import Environment, Resources, SideName, SideReport, Verdict, other_side
 
 _GIVEN = "The given code and all attempts so far, as measured:"
 # The time under the profiler differs from the kernel's real time.

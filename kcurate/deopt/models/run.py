@@ -298,11 +298,9 @@ def _surroundings(
 
 def goals(config: DeoptConfig, start: Start) -> list[Target]:
     """The goals for a start; empty if its problem is unknown."""
-    techniques = chosen_techniques(config.techniques)
+    chosen = chosen_techniques(config.techniques)
     ladders, language = config.policy == "sqd", config.written_language(start.given)
-    return targets(
-        start, config.written_side, techniques, config.variants, ladders=ladders, language=language
-    )
+    return targets(start, config.written_side, chosen, config.variants, ladders=ladders, language=language)
 
 
 def _searches(

@@ -49,9 +49,9 @@ class Target:
     def key(self) -> str:
         """The hash of the start and the request."""
         names = ",".join(technique.name for technique in self.ladder)
-        language = () if self.wants == "cuda" else (self.wants,)
+        suffix = () if self.wants == "cuda" else (self.wants,)
         return store.content_id(
-            "target", self.start.content_id(), self.made, names, str(self.variant), *language
+            "target", self.start.content_id(), self.made, names, str(self.variant), *suffix
         )
 
     def candidate(self, name: str, side: Side, model: str, technique: Technique | None) -> Candidate:

@@ -81,14 +81,12 @@ def _shared(group: Sequence[Pointer], offset: Offset) -> dict[str, Expr] | None:
 
 def _whole(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> Region:
     size = group[0].element.size_bytes
-    recorded = [
+    stored = [
         launch.buffers[target.buffer] for launch, target in zip(launches, group[0].targets, strict=True)
     ]
-    before = next((stored.before for stored in recorded if stored.before is not None), None)
-    changed = any(bool(stored.changed) for stored in recorded)
-    return Region(
-        tuple(group), tuple(stored.size_bytes // size for stored in recorded), True, changed, before
-    )
+    before = next((buffer.before for buffer in stored if buffer.before is not None), None)
+    changed = any(bool(buffer.changed) for buffer in stored)
+    return Region(tuple(group), tuple(buffer.size_bytes // size for buffer in stored), True, changed, before)
 
 
 def _parts(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> list[Region]:

@@ -66,15 +66,15 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
     yield from _equal(values, singles)
     pairs, triples = list(_products(names, 2)), list(_products(names, 3))
     yield from _equal(values, pairs)
-    for text, text_values in singles:
-        yield from _near(values, text, text_values, MOST_FACTOR)
+    for text, base in singles:
+        yield from _near(values, text, base, MOST_FACTOR)
     yield from _with_margins(values, singles)
     yield from _equal(values, triples)
-    for text, text_values in (*pairs, *(triples if len(set(values)) > 1 else ())):
-        yield from _near(values, text, text_values, MOST_FACTOR)
+    for text, base in (*pairs, *(triples if len(set(values)) > 1 else ())):
+        yield from _near(values, text, base, MOST_FACTOR)
     yield from _packed(values, singles)
-    for unit, (text, text_values) in product(_units(block), (*singles, *pairs)):
-        yield from _in_blocks(values, text, text_values, unit, singles)
+    for unit, (text, base) in product(_units(block), (*singles, *pairs)):
+        yield from _in_blocks(values, text, base, unit, singles)
 
 
 def _equal(values: Values, candidates: Iterable[tuple[str, Values]]) -> Iterator[str]:
@@ -91,9 +91,9 @@ def _with_margins(values: Values, singles: Sequence[tuple[str, Values]]) -> Iter
 
 def _packed(values: Values, singles: Sequence[tuple[str, Values]]) -> Iterator[str]:
     """Counts of words that hold several elements each: `ceil_div(n, 4)`, or a small multiple of it."""
-    for unit, (text, text_values) in product(PACKED, singles):
-        if any(x % unit for x in text_values):  # else it is any fraction
-            yield from _times(values, text, tuple(-(-x // unit) for x in text_values), unit, MOST_OF_ONE)
+    for unit, (text, base) in product(PACKED, singles):
+        if any(x % unit for x in base):  # else it is any fraction
+            yield from _times(values, text, tuple(-(-x // unit) for x in base), unit, MOST_OF_ONE)
 
 
 def _times(values: Values, text: str, rounds: Values, unit: int, most: int) -> Iterator[str]:
@@ -104,15 +104,15 @@ def _times(values: Values, text: str, rounds: Values, unit: int, most: int) -> I
 
 
 def _in_blocks(
-    values: Values, text: str, text_values: Values, unit: int, singles: Sequence[tuple[str, Values]]
+    values: Values, text: str, base: Values, unit: int, singles: Sequence[tuple[str, Values]]
 ) -> Iterator[str]:
     """A size rounded up to whole blocks, or something for each block of it."""
     several = len(set(values)) > 1
-    blocks = tuple(-(-x // unit) for x in text_values)
+    blocks = tuple(-(-x // unit) for x in base)
     if tuple(x * unit for x in blocks) == values:
         yield f"align_up({text}, {unit})"
     yield from _times(values, text, blocks, unit, MOST_FACTOR if several else MOST_OF_ONE)
-    for other, times in singles if several or any(x % unit for x in text_values) else ():
+    for other, times in singles if several or any(x % unit for x in base) else ():
         if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
             yield f"ceil_div({text}, {unit})*{other}"
 
@@ -124,14 +124,14 @@ def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Ite
         for share in SHARES:
             yield from _blocks(values, texts, width * share)
         yield from _equal(values, texts)
-        for text, text_values in texts:  # a warp, or another part of a block, for each
+        for text, base in texts:  # a warp, or another part of a block, for each
             for threads in (WARP, 2, 4, 8, 16):
-                if tuple(-(-x * threads // width) for x in text_values) == values:
+                if tuple(-(-x * threads // width) for x in base) == values:
                     yield f"ceil_div({threads}*{text}, {width})"
     tiles = {
-        f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in text_values)
+        f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in base)
         for unit in dict.fromkeys(extent for extent in block if extent > 1)
-        for text, text_values in pairs
+        for text, base in pairs
     }
     yield from _equal(values, tiles.items())
     yield from _equal(values, _products(tiles | dict(singles), 2))
@@ -147,26 +147,20 @@ def _blocks(values: Values, candidates: Iterable[tuple[str, Values]], unit: int)
             yield f"ceil_div({text}, {unit})" if unit > 1 else text
 
 
-def _near(values: Values, text: str, text_values: Values, most_factor: int) -> Iterator[str]:
+def _near(values: Values, text: str, base: Values, most_factor: int) -> Iterator[str]:
     """The text itself, or the text plus, times or divided by a constant."""
-    if text_values == values:
+    if base == values:
         yield text
         return
-    summand = values[0] - text_values[0]
-    if abs(summand) <= MOST_SUMMAND and all(
-        v - k == summand for v, k in zip(values, text_values, strict=True)
-    ):
+    summand = values[0] - base[0]
+    if abs(summand) <= MOST_SUMMAND and all(v - k == summand for v, k in zip(values, base, strict=True)):
         yield _plus(text, summand)[1:-1]
-    times = values[0] // text_values[0] if text_values[0] else 0
-    if 1 < times <= most_factor and all(v == k * times for v, k in zip(values, text_values, strict=True)):
+    times = values[0] // base[0] if base[0] else 0
+    if 1 < times <= most_factor and all(v == k * times for v, k in zip(values, base, strict=True)):
         yield f"{times}*{text}"
-    parts = text_values[0] // values[0] if values[0] else 0
+    parts = base[0] // values[0] if values[0] else 0
     usual = parts <= MOST_OF_ONE or parts.bit_count() == 1 or len(set(values)) > 1
-    if (
-        1 < parts <= most_factor
-        and usual
-        and all(k == v * parts for v, k in zip(values, text_values, strict=True))
-    ):
+    if 1 < parts <= most_factor and usual and all(k == v * parts for v, k in zip(values, base, strict=True)):
         yield f"{text}/{parts}" if text.isidentifier() else f"({text})/{parts}"
 
 

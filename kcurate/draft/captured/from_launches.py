@@ -239,14 +239,10 @@ class _Reading:
             value = self.fitted.values.get(scalar.name)
             if isinstance(value, str) and not names_in(value) <= needed:
                 self.fitted.values[scalar.name] = typical(scalar.whole or (0,))
-        recorded_values = {
-            name: str(values[0]) for name, values in self.fitted.names.items() if name not in needed
-        }
+        constants = {name: str(values[0]) for name, values in self.fitted.names.items() if name not in needed}
         for name, buffer in buffers.items():
             if (allowed := buffer.tolerance) is not None and isinstance(allowed.terms, str):
-                text = re.sub(
-                    r"[A-Za-z_]\w*", lambda match: recorded_values.get(match[0], match[0]), allowed.terms
-                )
+                text = re.sub(r"[A-Za-z_]\w*", lambda match: constants.get(match[0], match[0]), allowed.terms)
                 buffers[name] = replace(buffer, tolerance=replace(allowed, terms=text))
         self.fitted.names = {name: values for name, values in self.fitted.names.items() if name in needed}
 

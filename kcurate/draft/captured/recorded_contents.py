@@ -27,18 +27,18 @@ NEAR = 10
 InitAndComment = tuple[Init, str]
 
 
-def plain(recorded: Contents | None, element: Element) -> InitAndComment:
+def plain(record: Contents | None, element: Element) -> InitAndComment:
     """The generator for recorded values, and a comment on it (empty if it gives what is recorded)."""
-    if recorded is None or recorded.dtype != element.dtype or "lowest" not in recorded.facts:
+    if record is None or record.dtype != element.dtype or "lowest" not in record.facts:
         real = element.dtype in types.FLOATS
         init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 2})
         return init, "guess: nothing is recorded of its values"
-    if recorded.init is not None:
-        return recorded.init, ""
-    low, high = recorded.facts["lowest"], recorded.facts["highest"]
+    if record.init is not None:
+        return record.init, ""
+    low, high = record.facts["lowest"], record.facts["highest"]
     if element.dtype in types.FLOATS and max(-low, high) > MOST_VALUE:
         return plain(None, element)[0], "guess: recorded, it looks like memory that nothing was written to"
-    if element.dtype in types.FLOATS and not recorded.facts.get("integral"):
+    if element.dtype in types.FLOATS and not record.facts.get("integral"):
         range_ = {"low": low, "high": high if high > low else low + 1}
         return Init("uniform", range_), "the recorded range; no generator makes such values"
     range_ = {"low": int(low), "high": int(high) + 1}
@@ -61,39 +61,39 @@ class DraftBuffers:
         allocated, and the kernel that fills it was not captured. With equal values a kernel that never reads
         it would pass.
         """
-        recorded, element = region.before, region.element
-        if not written and recorded is not None and recorded.count > 1 and _one_value(recorded):
+        record, element = region.before, region.element
+        if not written and record is not None and record.count > 1 and _one_value(record):
             inferred = self._inferred_contents(region)
             return inferred.init, f"guess: recorded, all its values are one; {inferred.why}"
         integers = element.dtype not in types.FLOATS
-        if recorded is None or recorded.dtype != element.dtype or "lowest" not in recorded.facts:
+        if record is None or record.dtype != element.dtype or "lowest" not in record.facts:
             inferred = self._inferred_contents(region)
             return inferred.init, f"guess: nothing is recorded of its values; {inferred.why}"
-        if not integers or recorded.init in (Init("zeros"), Init("permutation")):
-            return plain(recorded, element)
+        if not integers or record.init in (Init("zeros"), Init("permutation")):
+            return plain(record, element)
         matrix = self._matrix(region)
         if matrix is not None:
             return matrix, ""
-        init, why = plain(recorded, element)
-        high = self._high(region, recorded)
+        init, why = plain(record, element)
+        high = self._high(region, record)
         kind = (
-            init.kind if init.kind in ("sorted", "integers") else "sorted" if recorded.facts["sorted"] else ""
+            init.kind if init.kind in ("sorted", "integers") else "sorted" if record.facts["sorted"] else ""
         )
         if high is None or init.kind == "arange" or (not kind and init.kind != "sparse"):
-            return (init, why) if init.kind != "csr_offsets" else (self._ascending(recorded), "")
-        return Init(kind or "integers", {"low": min(int(recorded.facts["lowest"]), 0), "high": high}), ""
+            return (init, why) if init.kind != "csr_offsets" else (self._ascending(record), "")
+        return Init(kind or "integers", {"low": min(int(record.facts["lowest"]), 0), "high": high}), ""
 
-    def _high(self, region: Region, recorded: Contents) -> str | None:
+    def _high(self, region: Region, record: Contents) -> str | None:
         """The exclusive upper bound of integers: how the kernel uses them, or an extent; None: no extent is
         near."""
-        lowest, highest = int(recorded.facts["lowest"]), int(recorded.facts["highest"])
+        lowest, highest = int(record.facts["lowest"]), int(record.facts["highest"])
         used = self._used(region)
         if used is not None and lowest >= 0:
             text = used.params.get("high")
             value = self._value(text)
             if isinstance(text, str) and value is not None and value > highest:
                 return text
-        return self._limit(highest, recorded.count, lowest)
+        return self._limit(highest, record.count, lowest)
 
     def _inferred_contents(self, region: Region) -> Inferred:
         """The contents inferred from the kernel's code."""
@@ -113,10 +113,8 @@ class DraftBuffers:
     def _value(self, text: object) -> int | None:
         return candidate_expressions.value_in(text, self.names, 0) if isinstance(text, str | int) else None
 
-    def _ascending(self, recorded: Contents) -> Init:
-        return Init(
-            "sorted", {"low": int(recorded.facts["lowest"]), "high": int(recorded.facts["highest"]) + 1}
-        )
+    def _ascending(self, record: Contents) -> Init:
+        return Init("sorted", {"low": int(record.facts["lowest"]), "high": int(record.facts["highest"]) + 1})
 
     def _extents(self) -> Iterator[tuple[str, int]]:
         """Every expression that may limit values, with its recorded value."""
@@ -144,20 +142,20 @@ class DraftBuffers:
             params: dict[str, int | float | str | bool] = {"rows": rows.expr()}
             params["nnz"] = self.counts[entries[0].name]
             if columns and columns[0].before is not None:
-                recorded = columns[0].before
+                record = columns[0].before
                 used = self._used(columns[0])
                 limit = used.params["high"] if used else None
-                near = self._limit(int(recorded.facts["highest"]), recorded.count, 0)
-                params["cols"] = limit or near or int(recorded.facts["highest"]) + 1
+                near = self._limit(int(record.facts["highest"]), record.count, 0)
+                params["cols"] = limit or near or int(record.facts["highest"]) + 1
             return Init("csr_offsets" if region is starts else "csr_columns", params)
         return None
 
     def _entries(self, starts: Region) -> list[Region] | None:
         """The integer buffers with one element per matrix entry if `starts` holds row starts, else None."""
-        recorded = starts.before
-        if recorded is None or recorded.init is None or recorded.init.kind != "csr_offsets":
+        record = starts.before
+        if record is None or record.init is None or record.init.kind != "csr_offsets":
             return None
-        total = int(recorded.facts["last"])
+        total = int(record.facts["last"])
         as_long = (region for region in self.regions if region is not starts and region.elements[0] == total)
         integer_buffers = (
             region for region in as_long if region.before and region.element.dtype not in types.FLOATS
@@ -169,9 +167,9 @@ class DraftBuffers:
         ] or None
 
 
-def _one_value(recorded: Contents) -> bool:
+def _one_value(record: Contents) -> bool:
     """Whether all recorded values are equal."""
-    return "lowest" in recorded.facts and recorded.facts["lowest"] == recorded.facts["highest"]
+    return "lowest" in record.facts and record.facts["lowest"] == record.facts["highest"]
 
 
 def values(init: Init) -> Iterable[object]:

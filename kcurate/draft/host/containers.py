@@ -141,12 +141,10 @@ def extent_sources(host: Code, name: str, at: int | None) -> Iterator[ExtentSour
 
 def _constructed(host: Code, setting: Setting) -> ExtentSource:
     """`Vector<float> x(n)`, `x(other)` and `x(other.begin(), other.end())`."""
-    first_argument = next(iter(_arguments(setting.node, host)), setting.value)
-    source = path_in(first_argument)
+    argument = next(iter(_arguments(setting.node, host)), setting.value)
+    source = path_in(argument)
     is_container = source.isidentifier() and "<" in (host.type_of(source, setting.at) or "")
-    return (
-        ExtentSource(setting.at, like=source) if is_container else ExtentSource(setting.at, (first_argument,))
-    )
+    return ExtentSource(setting.at, like=source) if is_container else ExtentSource(setting.at, (argument,))
 
 
 def _tensor(host: Code, node: Syntax) -> ExtentSource | None:

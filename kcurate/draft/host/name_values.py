@@ -231,8 +231,8 @@ class HostValues:
         plain, value = _independent_values(settings), None
         is_updated = any(setting.updates for setting in settings)
         if plain and not is_updated and path not in plain[0].value.replace("->", ".").replace(" ", ""):
-            set_scope = self.scope(plain[0].at)
-            value = self._once(joined, scope, lambda: self._settled(joined, plain[0].value, set_scope))
+            origin = self.scope(plain[0].at)
+            value = self._once(joined, scope, lambda: self._settled(joined, plain[0].value, origin))
         return value if value is not None else cexpr.name(joined)
 
     def _call(self, node: Node, scope: Scope) -> Node | None:
@@ -264,15 +264,13 @@ class HostValues:
         if body is None or None in values:
             return None
         arguments = {name: self.resolve(arg, scope) for name, arg in zip(names, values, strict=True) if arg}
-        substituted = cexpr.substitute(
-            body, lambda part: arguments.get(part.text) if part.op == "name" else None
-        )
+        inlined = cexpr.substitute(body, lambda part: arguments.get(part.text) if part.op == "name" else None)
 
         def returned(part: Node) -> Node | None:
             lookup = f"{part.text}()"
             return self._once(lookup, scope, lambda: self._call(part, scope)) if part.op == "call" else None
 
-        calls = cexpr.substitute(substituted, returned)
+        calls = cexpr.substitute(inlined, returned)
         return self._choice(calls, scope) if calls.op == "?" else calls
 
     def sizeof(self, text: str, scope: Scope) -> int | None:
@@ -316,10 +314,8 @@ class HostValues:
         if not before:
             return self._with_members(name, None, scope, function.body if function else scope.at)
         last = before[-1]
-        set_scope = self.scope(last.at)
-        extents = (
-            self._listed(last.value, set_scope) if last.how != "=" else self.extents(last.value, set_scope)
-        )
+        origin = self.scope(last.at)
+        extents = self._listed(last.value, origin) if last.how != "=" else self.extents(last.value, origin)
         return self._with_members(name, extents, scope, last.at)
 
     def _with_members(

@@ -151,11 +151,7 @@ def _measured_at(
 
 
 def _reached(
-    buffer: Buffer,
-    accessed_bytes: Sequence[int],
-    sizes: Names,
-    block: Sequence[int],
-    enough: bool,
+    buffer: Buffer, accessed_bytes: Sequence[int], sizes: Names, block: Sequence[int], enough: bool
 ) -> Expr | None:
     """The extent that gives how far the kernel went in each run; None: it ended early, or nothing fits."""
     if buffer.role != "in" and not all(accessed_bytes):
@@ -210,11 +206,7 @@ def _fitted(values: Values, names: Names, block: Sequence[int]) -> Expr | None:
     """The simplest expression that gives the elements at every setting; a number if they are the same."""
     if len(set(values)) == 1:
         return values[0]
-    expressions = chain(
-        extents(values, names, block),
-        _strided(values, names),
-        _multiplied(values, names),
-    )
+    expressions = chain(extents(values, names, block), _strided(values, names), _multiplied(values, names))
     return next(expressions, None)
 
 

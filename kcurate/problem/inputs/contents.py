@@ -202,16 +202,16 @@ def _share_values(buffers: Mapping[str, Buffer], contents: dict[str, Array | Rec
     for name, values in arrays.items():
         if not takes_literals(buffers[name]) or not values.size:
             continue
-        other_arrays = [
+        others = [
             unshared[other] for other in arrays if other != name and unshared[other].dtype == values.dtype
         ]
-        shared = np.concatenate([values[:0], *other_arrays])
+        shared = np.concatenate([values[:0], *others])
         shared = shared[(shared >= values.min()) & (shared <= values.max())]
         rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
         indices = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
         values[indices] = rng.choice(shared, indices.size) if shared.size else shared
         least, most = values.min(), values.max()
-        for other in other_arrays:
+        for other in others:
             if other.size == values.size:
                 indices = rng.integers(0, values.size, max(1, values.size // 16))
                 partners = other[indices]

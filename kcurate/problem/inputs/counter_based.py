@@ -231,33 +231,33 @@ class Shaping:
 
     def _patch(self, into: Drawn, group: Words, columns: Words, width: np.uint64, key: int) -> None:
         """Shape the groups of elements that the key chooses, in place."""
-        group_words = _of_parts(key, group)
-        is_shaped = (group_words & np.uint64(MASK >> 32)) < PATCHED
+        hashes = _of_parts(key, group)
+        is_shaped = (hashes & np.uint64(MASK >> 32)) < PATCHED
         if not self.allowed or not is_shaped.any():
             return
         numbers = np.array(self.allowed)[
-            ((group_words >> np.uint64(32)) % np.uint64(len(self.allowed))).astype(int)
+            ((hashes >> np.uint64(32)) % np.uint64(len(self.allowed))).astype(int)
         ]
         for number in self.allowed:
             at = is_shaped & (numbers == number)
             if at.any():
-                shaped = self._shaped(into.ranks[at], number, mix(group_words[at]), columns[at], width)
+                shaped = self._shaped(into.ranks[at], number, mix(hashes[at]), columns[at], width)
                 into.put(at, number, *shaped)
 
     def _shaped(
-        self, ranks: Ranks, number: int, group_words: Words, columns: Words, width: np.uint64
+        self, ranks: Ranks, number: int, hashes: Words, columns: Words, width: np.uint64
     ) -> tuple[Ranks, Lows]:
         """Ranks in one shape, and their low bits.
 
-        `group_words`: a random word per element, equal within a group (a row or piece). `columns`: the
+        `hashes`: a random word per element, equal within a group (a row or piece). `columns`: the
         element's index in its group of `width`.
         """
         if number == NEIGHBOURS:
-            return self._neighbours(ranks, group_words, columns, width)
-        return self._ranks(ranks, number, group_words, columns, width), np.full(ranks.shape, -1, np.int64)
+            return self._neighbours(ranks, hashes, columns, width)
+        return self._ranks(ranks, number, hashes, columns, width), np.full(ranks.shape, -1, np.int64)
 
     def _neighbours(
-        self, ranks: Ranks, group_words: Words, columns: Words, width: np.uint64
+        self, ranks: Ranks, hashes: Words, columns: Words, width: np.uint64
     ) -> tuple[Ranks, Lows]:
         """The ranks of the shape `neighbours`, and the low bits of its maxima and minima.
 
@@ -267,41 +267,37 @@ class Shaping:
         length = (int(width) - 1).bit_length()
         least = max(LEAST_STEP_LOG2, length - self.near.bit_length())
         choices = np.uint64(min(max(length - 1 - least, 1), MOST_STEPS))
-        shift = np.uint64(least) + (group_words & np.uint64(255)) % choices
+        shift = np.uint64(least) + (hashes & np.uint64(255)) % choices
         step = np.uint64(1) << shift
-        above = (group_words >> ABOVE_BIT) % step
-        below = (above + np.uint64(1) + (group_words >> BELOW_BIT) % (step - np.uint64(1))) % step
+        above = (hashes >> ABOVE_BIT) % step
+        below = (above + np.uint64(1) + (hashes >> BELOW_BIT) % (step - np.uint64(1))) % step
         high, low = (columns % step == remainder for remainder in (above, below))
-        base = (group_words >> BASE_BIT).astype(np.uint32)
+        base = (hashes >> BASE_BIT).astype(np.uint32)
         middle = ranks - (ranks >> np.uint32(2)) + MIDDLE_RANK
         shaped = np.where(high, HIGHEST_RANK + base, np.where(low, LOWEST_RANK + base, middle))
         members = np.uint64(1) << np.maximum(length - shift.astype(np.int64), 0).astype(np.uint64)
-        number, offset = columns >> shift, group_words >> OFFSET_BIT
-        pair = (number >> np.uint64(1)) * (group_words >> FACTOR_BIT | np.uint64(1)) + offset
+        number, offset = columns >> shift, hashes >> OFFSET_BIT
+        pair = (number >> np.uint64(1)) * (hashes >> FACTOR_BIT | np.uint64(1)) + offset
         lows = (pair << np.uint64(1) | (number ^ offset) & np.uint64(1)) & members - np.uint64(1)
         return shaped, np.where(high | low, lows.astype(np.int64), -1)
 
-    def _ranks(
-        self, ranks: Ranks, number: int, group_words: Words, columns: Words, width: np.uint64
-    ) -> Ranks:
+    def _ranks(self, ranks: Ranks, number: int, hashes: Words, columns: Words, width: np.uint64) -> Ranks:
         """Ranks in a shape other than `neighbours`."""
         shape, part = SHAPES[number], ranks >> np.uint32(self.shift)
         if shape in ("low", "high"):
             return part if shape == "low" else ~part
         if shape == "alike":
-            return np.broadcast_to(group_words, ranks.shape).astype(np.uint32)
+            return np.broadcast_to(hashes, ranks.shape).astype(np.uint32)
         if shape == "few":
-            return mix(group_words + (ranks & np.uint32(3))).astype(np.uint32)
+            return mix(hashes + (ranks & np.uint32(3))).astype(np.uint32)
         if shape == "strided":
-            stride = np.uint64(32) << (group_words & np.uint64(3))
+            stride = np.uint64(32) << (hashes & np.uint64(3))
             eighth = ranks >> np.uint32(3)
-            return np.where(
-                columns % stride == (group_words >> np.uint64(8)) % stride, ~eighth, ranks - eighth
-            )
+            return np.where(columns % stride == (hashes >> np.uint64(8)) % stride, ~eighth, ranks - eighth)
         rising = ((columns << np.uint64(32)) + ranks) // width
         if shape == "descending":
             rising = np.uint64(MASK >> 32) - rising
-        base = np.uint64(1 << 29) + (group_words & np.uint64((1 << 30) - 1))
+        base = np.uint64(1 << 29) + (hashes & np.uint64((1 << 30) - 1))
         return (base + (rising * (np.uint64(1 << 32) - base) >> np.uint64(32))).astype(np.uint32)
 
 
@@ -419,18 +415,14 @@ class Recipe:
         return np.minimum(values, np.float32(self.top)) if self.form == "uniform" else values
 
     def _thin(self, values: Array, start: int) -> Array:
-        thinning = self.thinned
-        if thinning is None:
+        thin = self.thinned
+        if thin is None:
             return values
         runs = np.arange(start // RUN, -(-(start + values.size) // RUN))
-        run_words = words(thinning.kept_key, int(runs[0]) & ~1, runs.size + 1)[int(runs[0]) & 1 :][
-            : runs.size
-        ]
-        is_kept = np.repeat((run_words.astype(np.uint64) < thinning.below) | (runs == thinning.always), RUN)[
-            : values.size
-        ]
-        small = _unit(words(thinning.small_key, start, values.size)) * np.float32(thinning.small)
-        return np.where(is_kept, values, small.astype(values.dtype))
+        hashes = words(thin.kept_key, int(runs[0]) & ~1, runs.size + 1)[int(runs[0]) & 1 :][: runs.size]
+        kept = np.repeat((hashes.astype(np.uint64) < thin.below) | (runs == thin.always), RUN)[: values.size]
+        small = _unit(words(thin.small_key, start, values.size)) * np.float32(thin.small)
+        return np.where(kept, values, small.astype(values.dtype))
 
     def _uneven(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
         assert self.table is not None
