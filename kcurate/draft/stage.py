@@ -17,11 +17,10 @@ from pathlib import Path
 from kcurate.core import progress, store, time_limits
 from kcurate.core.cluster import workers
 from kcurate.core.notes import Note, silent
-from kcurate.core.runs import recorded
+from kcurate.core.runs import Run, recorded
 from kcurate.core.worker_pool import Failure
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.demangled_names import Demangled
-from kcurate.draft import run_results
 from kcurate.draft.captured.from_launches import recorded as of_capture
 from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.captured.triton_launches import of_triton
@@ -33,7 +32,7 @@ from kcurate.draft.inferred import from_code
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.sketch import Reason
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge
-from kcurate.draft.trying.draft_choice import Complete, Settled, Settling
+from kcurate.draft.trying.draft_choice import SINGLE_SIZE, Complete, Settled, Settling
 from kcurate.draft.trying.model_proposals import Proposing
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError, ProblemError
 from kcurate.evaluation.local_client import client_of
@@ -43,6 +42,9 @@ from kcurate.records import Kernel, KnownProblem, Outcome, Summary
 from kcurate.suites.problems import find_problem, is_of
 
 NO_HOST_CODE = "no host code found"
+# Advice on a problem admitted at one size: that of recorded launches, or of constants in the code.
+SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
+FIXED = "constants of the code: kcurate build refuses its pairs, since another size is another kernel"
 
 
 def draft(
@@ -55,9 +57,8 @@ def draft(
 ) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
-    `on_kernel` receives the id of every kernel with what became of it, `report` the summary before anything
-    is raised about single kernels or requests. Natural pairs of these kernels that have no problem get one if
-    both sides solve it alike.
+    `on_kernel` receives every kernel's id and outcome, `report` the summary before anything is raised about
+    them. Natural pairs of these kernels that have no problem get one if both sides solve it alike.
 
     Raises:
         InputError: a path is no kernel, a record cannot be read, a tree does not exist, a kernel named by the
@@ -73,7 +74,7 @@ def draft(
         paths = list(_records(config.kernels, workspace))
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         errors: list[Exception] = []
-        unlaunched, drafted_ids = list[str](), list[str]()
+        unlaunched, names = list[str](), list[str]()
         record.begin(config)
         with contextlib.closing(AdmittingJudge.on(config.gpu)) as judge:
             captures = Captures(workspace, record.note)
@@ -86,17 +87,19 @@ def draft(
                 counts["kernels"][settled.outcome] += 1
                 if settled.why:
                     counts[settled.outcome][settled.why] += 1
-                if settled.why == Reason.NO_LAUNCH_SITE:
-                    unlaunched.append(name)
-                drafted_ids.append(name)
-                run_results.add_kernel(record, path, name, settled)
-            pairs = shared_problem.complete_pairs(workspace, drafted_ids, judge, note=record.note)
-            counts["pairs"].update(run_results.add_pairs(record, pairs))
+                unlaunched += [name] if settled.why == Reason.NO_LAUNCH_SITE else []
+                names.append(name)
+                add_kernel(record, path, name, settled)
+            for pair_id, result in shared_problem.complete_pairs(workspace, names, judge, note=record.note):
+                passed, then = result.pair is not None, ("show", pair_id)
+                record.item("pairs", pair_id, result.outcome, result.why, passed=passed, then=then)
+                counts["pairs"][result.outcome] += 1
         if proposing is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in proposing.asking.counts.items()})
             record.note(proposing.asking.spent())
-        counted = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
-        summary = record.finish(counted)
+        summary = record.finish(
+            {kind: dict(sorted(group.items())) for kind, group in counts.items() if group}
+        )
         report(summary)
         if proposing is not None and proposing.failure is not None:
             errors.append(proposing.failure)
@@ -105,6 +108,19 @@ def draft(
         if config.kernels and unlaunched:
             raise _never_launched(unlaunched)
         return summary
+
+
+def add_kernel(run: Run, record: Path, name: str, settled: Settled) -> None:
+    """Add and note a kernel, passed if deopt can use its problem: the suite's, or an admitted one.
+
+    `record`: its `kernel.json`.
+    """
+    outcome, line = settled.outcome, settled.line
+    advice = f"; {SECOND if settled.recorded else FIXED}" if outcome == SINGLE_SIZE else ""
+    run.note(f"{name}: {line}{advice}")
+    form = record.with_name(FORM_NAME)
+    passed = outcome == "known" or store.exists(record.with_name(RECORD_NAME))
+    run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))
 
 
 def _never_launched(kernels: Sequence[str]) -> InputError:
