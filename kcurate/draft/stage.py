@@ -97,12 +97,11 @@ def draft(
         if proposing is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in proposing.asking.counts.items()})
             record.note(proposing.asking.spent())
+            errors += [proposing.failure] if proposing.failure is not None else []
         summary = record.finish(
             {kind: dict(sorted(group.items())) for kind, group in counts.items() if group}
         )
         report(summary)
-        if proposing is not None and proposing.failure is not None:
-            errors.append(proposing.failure)
         if errors:
             raise errors[0]
         if config.kernels and unlaunched:
