@@ -7,6 +7,7 @@ covered: whether a setting works (`admit`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -192,10 +193,7 @@ def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, 
 
 def _unit(block: Sequence[int], level: int) -> int:
     """What a kernel without guards may need its sizes to be multiples of."""
-    threads = 1
-    for extent in block:
-        threads *= extent
-    widest = threads if level == 1 else max(block, default=32)
+    widest = math.prod(block) if level == 1 else max(block, default=32)
     return max(widest, 32 if level < 3 else 8)
 
 

@@ -3,6 +3,7 @@ elements."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,10 +39,7 @@ def product(shape: Shape) -> Expr:
     """The number of elements of a shape."""
     parts = [part if isinstance(part, int) or _NAME.fullmatch(part) else f"({part})" for part in shape]
     if all(isinstance(part, int) for part in parts):
-        number = 1
-        for part in parts:
-            number *= int(part)
-        return number
+        return math.prod(map(int, parts))
     return " * ".join(map(str, parts))
 
 

@@ -6,6 +6,7 @@ halved until a graph's arrays and its work fit a judgement.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -133,11 +134,7 @@ def work(graph: Graph, sizes: Mapping[str, int]) -> int:
     for node in graph.nodes:
         operator = OPERATORS[node.operator]
         binding = binding_of(graph, node, operator)
-        threads = 1
-        for axis in operator.axes:
-            threads *= evaluate(binding.extent(axis), sizes)
-        inner = 1
-        for axis in operator.folded:
-            inner *= 1 if axis in operator.axes else evaluate(binding.extent(axis), sizes)
-        total += threads * inner * max(1, len(operator.folds))
+        axes = (*operator.axes, *(axis for axis in operator.folded if axis not in operator.axes))
+        elements = math.prod(evaluate(binding.extent(axis), sizes) for axis in axes)
+        total += elements * max(1, len(operator.folds))
     return total

@@ -6,6 +6,7 @@ them. Not covered: which names there are, and which of several expressions to ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
 
@@ -182,8 +183,5 @@ def _products(names: Names, count: int) -> Iterator[tuple[str, Values]]:
 
 def _units(block: Sequence[int]) -> tuple[int, ...]:
     """What a launch may round up to: the extents of its block and their product, times each of `SHARES`."""
-    threads = 1
-    for extent in block:
-        threads *= extent
-    units = dict.fromkeys(extent * share for extent in (threads, *block) for share in SHARES)
+    units = dict.fromkeys(extent * share for extent in (math.prod(block), *block) for share in SHARES)
     return tuple(unit for unit in units if unit > 1)
