@@ -95,7 +95,7 @@ class _Analysis:
         self.facts.cache_clear()
         self.base = look(code, self.constants)
         shapes = sum(len(array.shape) for array in self.base.input_arrays)
-        self.names = sizing.moving(self.constants, self.numbers, shapes)
+        self.names = sizing.size_names(self.constants, self.numbers, shapes)
 
     def _merge_equal_constants(self) -> None:
         """Merge constants of equal value into one, which may be a size where none of them is alone."""
@@ -278,7 +278,7 @@ class _Plan:
 
         axes = max(len(array.shape) for array in self.facts.input_arrays)
         side = max(3, round(SAMPLED_ELEMENTS ** (1 / axes)))
-        sizes = sizing.even(self.analysis.names, self.analysis.bench, side, self.analysis.runs)
+        sizes = sizing.equal_sizes(self.analysis.names, self.analysis.bench, side, self.analysis.runs)
         rounds = []
         for seed in range(SAMPLES):
             torch.manual_seed(seed)
