@@ -73,11 +73,11 @@ def explained(
     if not code or shown.shown_code(code) != pair.fast.code:
         code = answer.code
     written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers), language)
-    first, second = diagnosis(row, pair, both), list(techniques(causes))
-    if not second or technique not in (None, *named(causes)):
+    diagnosis_facts, change_facts = diagnosis(row, pair, both), list(techniques(causes))
+    if not change_facts or technique not in (None, *named(causes)):
         return None
-    second += _launched(pair)
-    return write(_sentences(pair.id, first), _sentences(pair.id, iter(second)), written)
+    change_facts += _launched(pair)
+    return write(_sentences(pair.id, diagnosis_facts), _sentences(pair.id, iter(change_facts)), written)
 
 
 def measured(row: Mapping[str, Any], pair: Candidate, given: Profile | None) -> Iterator[str]:
@@ -113,6 +113,7 @@ def share(value: float) -> str:
 
 
 def _measurements(row: Mapping[str, Any], pair: Candidate) -> Iterator[Fact]:
+    """The given side's time, its share of the copy bandwidth, and its number of launches."""
     yield Fact("time", {"us": number(row["slow_us"]), "gpu": row["device"]})
     if row["copy_fraction"]:
         yield Fact("reach", {"share": share(row["copy_fraction"] * row["fast_us"] / row["slow_us"])})
@@ -216,10 +217,10 @@ def _weight(counter: str, pair: Candidate) -> float:
 def named(causes: Mapping[str, float]) -> list[str]:
     """The techniques that an answer names as causes, the one that saves most first."""
     defined = vocabulary()
-    known = [
+    causing = [
         name for name in causes if name in defined and name != _SAYS_NOTHING and causes[name] >= LEAST_GAIN
     ]
-    return sorted(known, key=lambda name: (-causes[name], name))[:MOST]
+    return sorted(causing, key=lambda name: (-causes[name], name))[:MOST]
 
 
 def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:

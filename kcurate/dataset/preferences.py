@@ -53,12 +53,12 @@ class Ordered:
 
     @property
     def open(self) -> bool:
-        """Whether they are in different languages."""
+        """Whether the two answers are in different languages."""
         return self.chosen.language != self.rejected.language
 
     @property
     def hash(self) -> str:
-        """A pseudo-random number, independent of the content."""
+        """A hash of the pairs' ids, by which pairs are drawn in a pseudo-random order."""
         return store.content_id(self.better.pair.id, self.worse.pair.id, self.side)
 
 
@@ -85,13 +85,13 @@ class Preference:
 
 def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
     """The preferences of one split, sorted by the ids of their pairs; `rows`: of `pairs`, by id."""
-    known: dict[tuple[str, str, str], list[Proved]] = defaultdict(list)
+    proofs_by_problem: dict[tuple[str, str, str], list[Proved]] = defaultdict(list)
     for proof in proved:
         if proof.interval is not None and unasked(proof.pair) is None:
-            known[proof.pair.family, rows[proof.pair.id]["problem"], proof.gpu].append(proof)
-    drawn: list[Preference] = []
+            proofs_by_problem[proof.pair.family, rows[proof.pair.id]["problem"], proof.gpu].append(proof)
+    balanced: list[Preference] = []
     kinds: dict[tuple[_Languages, bool], list[tuple[int, Preference]]] = defaultdict(list)
-    for group in known.values():
+    for group in proofs_by_problem.values():
         earlier = Counter[tuple[_Languages, bool]]()
         for pair in sorted(_ordered(group), key=lambda pair: (pair.side == "slow", pair.hash)):
             preference = _preference(pair, group, rows)
@@ -100,11 +100,11 @@ def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
                 kinds[kind].append((earlier[kind], preference))
                 earlier[kind] += 1
     for languages in sorted({languages for languages, _ in kinds}):
-        both = [kinds[languages, longer] for longer in (False, True)]
-        for ranked in both:
+        by_longer = [kinds[languages, longer] for longer in (False, True)]
+        for ranked in by_longer:
             ranked.sort(key=lambda at: (at[0], at[1].of.side == "slow", at[1].of.hash))
-            drawn += [preference for _, preference in ranked[: min(map(len, both))]]
-    return sorted(drawn, key=lambda each: (each.of.better.pair.id, each.of.worse.pair.id, each.of.side))
+            balanced += [preference for _, preference in ranked[: min(map(len, by_longer))]]
+    return sorted(balanced, key=lambda row: (row.of.better.pair.id, row.of.worse.pair.id, row.of.side))
 
 
 def _ordered(group: Sequence[Proved]) -> Iterator[Ordered]:
@@ -118,10 +118,12 @@ def _ordered(group: Sequence[Proved]) -> Iterator[Ordered]:
 
 
 def _text(side: Side) -> tuple[str, str]:
+    """A side's code and launch data, by which equal answers are recognised."""
     return side.code, str(shown.launch_data(side))
 
 
 def _by_one_verdict(group: Iterable[Proved]) -> Iterator[Ordered]:
+    """The fast side of each pair before its own slow side, if they differ in technique or language."""
     for proof in group:
         assert proof.speedup is not None and proof.interval is not None, "it was timed"
         pair = proof.pair
@@ -136,6 +138,7 @@ def _is_made_slow(proof: Proved) -> bool:
 
 
 def _by_two_verdicts(group: Iterable[Proved]) -> Iterator[Ordered]:
+    """The fast sides of two pairs with one slow side, if their intervals show which is faster."""
     for better, worse in itertools.permutations(group, 2):
         if better.pair.slow != worse.pair.slow or _ways(better) == _ways(worse):
             continue
@@ -156,16 +159,16 @@ def _preference(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preferen
     problem = pair.better.pair.problem
     if given_side is None or problem is None:
         return None
-    whole = replace(pair.better.pair, slow=given_side)
-    sides = (replace(whole, fast=side) for side in (pair.chosen, pair.rejected))
+    shown_pair = replace(pair.better.pair, slow=given_side)
+    sides = (replace(shown_pair, fast=side) for side in (pair.chosen, pair.rejected))
     chosen, rejected = (completion_of(candidate, whole=pair.open) for candidate in sides)
     if chosen is None or rejected is None:
         return None
-    where = pair.better.where
+    gpu = pair.better.where
     if pair.open:
-        prompt = shown.open_request(problem, given_side, whole.family, where)
+        prompt = shown.open_request(problem, given_side, shown_pair.family, gpu)
     else:
-        prompt = shown.request(whole, gpu=where)
+        prompt = shown.request(shown_pair, gpu=gpu)
     return Preference(pair, prompt, chosen, rejected)
 
 
@@ -186,5 +189,5 @@ def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
         and not _is_made_slow(proof)
         and rows[proof.pair.id]["slow_us"] > rows[pair.better.pair.id]["fast_us"]
     ]
-    plainest = min(slower, key=lambda proof: (-rows[proof.pair.id]["slow_us"], proof.pair.id), default=None)
-    return plainest.pair.slow if plainest is not None else None
+    slowest = min(slower, key=lambda proof: (-rows[proof.pair.id]["slow_us"], proof.pair.id), default=None)
+    return slowest.pair.slow if slowest is not None else None

@@ -38,7 +38,11 @@ _CASTS = frozenset((b"reinterpret_cast", b"const_cast", b"dynamic_cast"))
 
 
 def from_the_left(code: str) -> str:
-    """The code, on the same lines, with operands and arguments in NVRTC's order."""
+    """The code with operands and arguments evaluated from the left; line numbers stay the same.
+
+    Example: `f(next(), next())` becomes `({ auto kcu_part_1 = next(); auto kcu_part_2 = next(); f(...); })`,
+    with the variables as arguments (`auto &&` and a cast where a parameter may be a reference).
+    """
     order = _Order(tree_of(code.encode()), count(1))
     return order.rendered(0, len(order.tree.source), order.outermost(order.tree.root)).decode()
 
@@ -60,6 +64,7 @@ class _Order:
                 stack.extend(reversed(node.children))
 
     def rendered(self, start: int, end: int, places: Iterator[Node]) -> bytes:
+        """The source from byte `start` to byte `end`, with the nodes `places` rewritten."""
         pieces = []
         for node in places:
             pieces += [self.tree.source[start : node.start_byte], self._in_order(node)]
@@ -89,21 +94,22 @@ class _Order:
 
     def _named(self, node: Node, parts: Sequence[Node]) -> list[int]:
         """Which operands or arguments must be stored in variables to fix the order."""
-        acting = [at for at, part in enumerate(parts) if self._acts(part)]
-        if not acting or len(parts) < 2:
+        with_effect = [at for at, part in enumerate(parts) if self._acts(part)]
+        if not with_effect or len(parts) < 2:
             return []
         if node.type == "binary_expression":
-            if acting == [0, 1]:  # g++ begins from the left unless an operator is a function of the code's
-                return acting if b"operator" in self.tree.source else []
+            # g++ begins from the left unless an operator is a function of the code's.
+            if with_effect == [0, 1]:
+                return with_effect if b"operator" in self.tree.source else []
             left, right = parts
-            early = bare(left).type in _PLACES[:3] and acting == [1]
+            early = bare(left).type in _PLACES[:3] and with_effect == [1]
             return [0] if early and self._identifiers(left) & self._identifiers(right) else []
         used = [self._identifiers(part) for part in parts]
         related = [
             at for at in range(len(parts))
-            if at not in acting and any(not used[at].isdisjoint(used[other]) for other in acting)
+            if at not in with_effect and any(not used[at].isdisjoint(used[other]) for other in with_effect)
         ]  # fmt: skip
-        return sorted((*acting, *related)) if len(acting) + len(related) > 1 else []
+        return sorted((*with_effect, *related)) if len(with_effect) + len(related) > 1 else []
 
     def _in_order(self, node: Node) -> bytes:
         """A statement expression that evaluates the parts in order, or the expression with its left operand
@@ -111,32 +117,32 @@ class _Order:
         if node.type == "preproc_arg":
             return self._of_macro(node)
         parts = self._parts(node)
-        chosen = self._named(node, parts)
-        if node.type == "binary_expression" and len(chosen) == 1:
+        stored = self._named(node, parts)
+        if node.type == "binary_expression" and len(stored) == 1:
             left = parts[0]
             rest = self.tree.source[left.end_byte : parts[1].start_byte] + self._inside(parts[1])
             return b"::kcu_now(" + self.tree.text(left) + b")" + rest
-        named, pieces, start = [], list[bytes](), node.start_byte
-        function, declared = node.child_by_field_name("function"), b""
+        declarations, pieces, start = [], list[bytes](), node.start_byte
+        function, before_value = node.child_by_field_name("function"), b""
         if function is not None:
             pieces.append(self._inside(function))
             start = function.end_byte
         elif node.type == "init_declarator":
             start = node.child_by_field_name("value").start_byte
-            declared = self.tree.source[node.start_byte : start]
+            before_value = self.tree.source[node.start_byte : start]
             pieces.append(self.tree.text(node.parent.child_by_field_name("type")))
         for at, part in enumerate(parts):
             text = self._inside(part)
-            if at in chosen:
+            if at in stored:
                 name = b"kcu_part_%d" % next(self._numbers)
                 kind = b"auto " if self._by_value(node, at, part) else b"auto &&"
-                named.append(b"%s%s = %s; " % (kind, name, text))
+                declarations.append(b"%s%s = %s; " % (kind, name, text))
                 text = name if kind == b"auto " else b"static_cast<decltype(%s)>(%s)" % (name, name)
             pieces += [self.tree.source[start : part.start_byte], text]
             start = part.end_byte
         pieces.append(self.tree.source[start : node.end_byte])
-        ordered = b"({ " + b"".join(named) + b"".join(pieces) + b"; })"
-        return declared + b"(" + ordered + b")" if declared else ordered
+        ordered = b"({ " + b"".join(declarations) + b"".join(pieces) + b"; })"
+        return before_value + b"(" + ordered + b")" if before_value else ordered
 
     def _of_macro(self, body: Node) -> bytes:
         """The body of a macro, rewritten as code inside a function."""
@@ -176,7 +182,7 @@ class _Order:
     @cached_property
     def _with_effects(self) -> frozenset[bytes]:
         """The names of the code's functions with lasting side effects, directly or through calls."""
-        acting = {
+        changing = {
             name for name, nodes in self._whole._functions.items() if any(map(self._changes_others, nodes))
         }
         calls = {
@@ -185,23 +191,23 @@ class _Order:
         }
         while more := {
             name for name, inner in calls.items()
-            if name not in acting and any(self._call_acts(call, acting) for call in inner)
+            if name not in changing and any(self._call_acts(call, changing) for call in inner)
         }:  # fmt: skip
-            acting |= more
-        return frozenset(acting)
+            changing |= more
+        return frozenset(changing)
 
-    def _call_acts(self, call: Node, acting: frozenset[bytes] | set[bytes]) -> bool:
+    def _call_acts(self, call: Node, known_effects: frozenset[bytes] | set[bytes]) -> bool:
         """Whether a call may change something that another expression reads.
 
         A header's function can do so only through pointer arguments; a header's methods may do anything.
         """
         name, function = self._callee(call), call.child_by_field_name("function")
         if name in self._whole._functions:
-            return name in acting
+            return name in known_effects
         if name in self._whole._lambdas:
             return any(map(self._changes_others, self._whole._lambdas[name]))
         if name in self._whole._variables:
-            return b"operator()" in acting
+            return b"operator()" in known_effects
         listed = call.child_by_field_name("arguments")
         addresses = (part.type == "pointer_expression" for part in listed.named_children) if listed else ()
         named = name.startswith(b"atomic") or name in (b"exchange", b"swap")
