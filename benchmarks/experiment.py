@@ -420,12 +420,12 @@ class Session:
 
     def sampled(self, arm: Arm, tasks: Sequence[Task], samples: int) -> list[Completion]:
         """Completions of an arm's model."""
-        from kcurate.evaluation.local_model import Drawing, LocalModel
+        from kcurate.evaluation.local_model import LocalModel, SamplingOptions
         from kcurate.evaluation.sampling import generate
 
         measure = self.settings.measure
         most = measure.max_completion_tokens or ANSWER
-        drawing = Drawing(most, measure.temperature, measure.top_p, measure.seed, measure.batch)
+        drawing = SamplingOptions(most, measure.temperature, measure.top_p, measure.seed, measure.batch)
         adapter = self.adapter(arm)
         if arm.stage and adapter is not None:
             taught.refuse(adapter, [task for task in tasks if task in self.prepared.held_out], hint="prepare")

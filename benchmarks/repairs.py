@@ -215,7 +215,7 @@ def of_changes(options: argparse.Namespace, path: Path) -> list[WrongAttempt]:
     known = [
         one
         for one in store.read_jsonl(path, WrongAttempt)
-        if (repairs.remade(pairs[one.pair], one) is not None if one.pair in pairs else one.answer)
+        if (repairs.reapplied(pairs[one.pair], one) is not None if one.pair in pairs else one.answer)
     ]
     done = {(one.pair, one.change, one.place) for one in known}
     facts = Counter(one.pair for one in known if not one.answer)

@@ -54,9 +54,9 @@ def adapter(settings: Any, into: Path) -> Path:
 
 def measured(settings: Any, made: Path, tasks: Any, given: argparse.Namespace) -> dict[str, Any]:
     """One run: the weights are loaded, and one prompt is sampled, before the clock starts."""
-    from kcurate.evaluation.local_model import Drawing, LocalModel
+    from kcurate.evaluation.local_model import LocalModel, SamplingOptions
 
-    drawing = Drawing(given.tokens, batch=given.batch)
+    drawing = SamplingOptions(given.tokens, batch=given.batch)
     with contextlib.closing(LocalModel(settings, made, drawing)) as model:
         asked = [(task.prompt, n) for n in range(given.samples) for task in tasks]
         model.sample(asked[:1])

@@ -1,7 +1,7 @@
-"""Compiles the host code of an answer into a Python extension, in a process that sees headers only.
+"""Compiles the host code of an answer into a Python extension, in a sandbox that can read only headers.
 
-PyTorch's headers take half a minute, so they are compiled once for a run, into a folder of its own. Not
-covered: the text that is compiled (`answers.host_text`).
+PyTorch's headers take half a minute, so they are precompiled once per run. Not covered: the text that is
+compiled (`answers.host_text`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Builder:
         ]
 
     def _precompile(self) -> None:
-        """Compile the header, once, when the first answer needs it."""
+        """Compile the header once, for the first answer."""
         handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle), lock_files.held(handle, fcntl.LOCK_EX):
             header = self.folder / "answer.h"
@@ -84,10 +84,10 @@ class Builder:
                 raise MissingDependencyError(what, hint="is the compiler new enough for this PyTorch?")
 
     def build(self, request: Mapping[str, Any]) -> Built:
-        """The extension that `load_inline` would make.
+        """The extension that `load_inline` would build.
 
-        Where its bindings do not know the functions of the CUDA source, as happens if `cpp_sources` do not
-        declare them, all sources become one unit: the answer's code is judged, and said to be `repaired`.
+        If `cpp_sources` do not declare the functions of the CUDA source, so that the bindings fail to
+        compile, all sources become one unit, and the answer is marked as `repaired`.
         """
         if not _NAME.fullmatch(str(request["name"])):
             return Built(None, "the name of its extension is none of a module")

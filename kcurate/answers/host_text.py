@@ -1,8 +1,8 @@
 """The CUDA source of a published answer as two texts: host code whose launches are recorded, and device code.
 
 Host code is compiled by a C++ compiler against `native/answer.h`: the body of a kernel records its call,
-`kernel<<<grid, block>>>(args)` sets the configuration first. Nothing is parsed that a macro could hide: the
-words are replaced wherever they stand. Not covered: compiling (`answers.building`).
+`kernel<<<grid, block>>>(args)` sets the configuration first. The rewrite is textual, so that it also works
+inside macros. Not covered: compiling (`answers.building`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def device_functions(source: bytes) -> Iterator[DeviceFunction]:
 
 
 def _body(bare: bytes, at: int) -> int | None:
-    """Where the body of the function declared at `at` begins; None: it has none."""
+    """The position of the body of the function declared at `at`; None if it has none."""
     while at < len(bare):
         if bare[at] in b"(":
             at = closing(bare, at) or len(bare)
@@ -75,7 +75,7 @@ def _body(bare: bytes, at: int) -> int | None:
 
 
 def _parameters(head: bytes) -> int:
-    """Where the parameters of a function's head begin; `__launch_bounds__(...)` is before them."""
+    """The position of the parameter list in a function's head, after any `__launch_bounds__(...)`."""
     at = head.find(b"(")
     while at >= 0 and head[:at].rstrip().endswith((b"__launch_bounds__", b"__align__")):
         at = head.find(b"(", closing(head, at) or len(head))
@@ -135,7 +135,7 @@ def _launch_end(text: bytes, at: int) -> int | None:
 
 
 def _callee(text: bytes, at: int) -> int | None:
-    """Where the expression before `<<<` begins: a name, and template arguments."""
+    """The position of the callee before `<<<`: a name, and template arguments."""
     end = len(text[:at].rstrip())
     if text[end - 1 : end] == b">":
         angles = brackets = 0
@@ -152,7 +152,8 @@ def _callee(text: bytes, at: int) -> int | None:
 
 
 def device_code(source: bytes, kernels: Collection[str]) -> str | None:
-    """One self-contained file with these kernels and all that they use; None: they are not in the source."""
+    """One self-contained file with these kernels and everything they use; None if they are not in the
+    source."""
     pieces, at = [], 0
     for function in device_functions(source):
         if function.kernel and function.name not in kernels:
@@ -166,7 +167,8 @@ def device_code(source: bytes, kernels: Collection[str]) -> str | None:
 
 
 def _with_template(source: bytes, start: int) -> int:
-    """Where a function marked at `start` begins: at `template <...>` or `extern "C"` before it."""
+    """The position where a function marked at `start` begins, including `template <...>` or `extern "C"`
+    before it."""
     before = blank_comments(source[:start])
     match = re.search(rb'(?:template\s*<[^;{}]*>|extern\s*"C"|static|inline|\s)*\Z', before)
     return match.start() if match else start

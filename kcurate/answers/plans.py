@@ -1,9 +1,9 @@
 """The plan of an answer's device code, from recordings at several sizes.
 
-Every number in a recording (an extent of a grid, an argument, a buffer's elements) becomes an expression in
-the problem's sizes that gives it at all of them. Recordings whose launches differ in form belong to other
-sizes: the plan is that of the bench size, and the problem keeps the test sizes at which the answer does the
-same. Not covered: recording (`answers.recording`).
+Every number in a recording (an extent of a grid, an argument, a buffer's elements) becomes an expression over
+the problem's sizes that gives it at all recorded sizes. If launches differ in form between sizes, the plan is
+that of the bench size, and the problem keeps only the test sizes with the same form. Not covered: recording
+(`answers.recording`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NoPlan(Exception):  # noqa: N818 - an outcome of an answer, not an error o
 
 @dataclass(frozen=True)
 class Region:
-    """The memory that a recorded address is in: a buffer of the problem or a scratch one, and the offset."""
+    """The buffer that a recorded address points into (of the problem, or scratch), and the offset."""
 
     name: str
     offset_bytes: int
@@ -44,7 +44,7 @@ class Region:
 
 
 class Places:
-    """What the addresses of one recording belong to, by the names of the problem."""
+    """Maps the addresses of one recording to buffers, by their names in the problem."""
 
     def __init__(self, recording: Recording, call: Call, problem: Problem) -> None:
         self.memory = sorted(map(tuple, recording["memory"]))
@@ -52,23 +52,23 @@ class Places:
         self.symbols = {
             event["at"]: event["name"] for event in recording["events"] if event["kind"] == "symbol"
         }
-        for name, place in zip(call.args, recording["inputs"], strict=True):
-            if place.get("at"):
-                self._name(place["at"], name)
-        for path, place in recording["state"].items():
-            if place["at"] and path in call.state:
-                self._name(place["at"], call.state[path])
-            elif place["at"]:
-                self._name(place["at"], f"?the module's {path}")
+        for name, position in zip(call.args, recording["inputs"], strict=True):
+            if position.get("at"):
+                self._name(position["at"], name)
+        for path, position in recording["state"].items():
+            if position["at"] and path in call.state:
+                self._name(position["at"], call.state[path])
+            elif position["at"]:
+                self._name(position["at"], f"?the module's {path}")
         if len(recording["outputs"]) != len(call.to):
             raise NoPlan(f"it returns {len(recording['outputs'])} tensors, the module {len(call.to)}")
-        for name, place in zip(call.to, recording["outputs"], strict=True):
-            if not place["contiguous"]:
+        for name, position in zip(call.to, recording["outputs"], strict=True):
+            if not position["contiguous"]:
                 raise NoPlan("its result is not contiguous")
-            start = self._storage(place["at"])[0]
+            start = self._storage(position["at"])[0]
             if start in self.names:
                 raise NoPlan(f"its result is its input {self.names[start]}")
-            if start != place["at"]:
+            if start != position["at"]:
                 raise NoPlan("its result is a part of a tensor")
             self.names[start] = name
         written = [event["to"] for event in recording["events"] if "to" in event]
@@ -87,7 +87,7 @@ class Places:
         self.names.setdefault(self._storage(at)[0], name)
 
     def region(self, at: int) -> Region:
-        """Where an address points."""
+        """The region that an address points into."""
         start, size, dtype = self._storage(at)
         name = self.names.get(start)
         if name is None:
@@ -99,7 +99,8 @@ class Places:
 
 
 def form(recording: Recording) -> object:
-    """What two recordings of one plan have in common: all but numbers that may depend on sizes."""
+    """The form of a recording: everything but numbers that may depend on sizes. Recordings of one form share
+    a plan."""
     return [
         (event["kind"], event.get("name"), event.get("instance"), tuple(event.get("block") or ()),
          [kind for kind, _ in event.get("args", ())])
@@ -129,7 +130,7 @@ class _Fitting:
         return formula
 
     def _capped(self, observed: Sequence[tuple[Sizes, int]]) -> Expr | None:
-        """A formula, at most the largest number."""
+        """A formula capped at the largest number: `min(formula, largest)`."""
         most = max(number for _, number in observed)
         below = [(sizes, number) for sizes, number in observed if number < most]
         formula = sizing.formula(self.names, below) if len(below) > 1 else None
@@ -192,7 +193,7 @@ def plan(code: str, recordings: Sequence[tuple[Sizes, Recording]], problem: Prob
     """The side of an answer's device code, from recordings of one form; the first is that of the bench size.
 
     Raises:
-        NoPlan: it has none.
+        NoPlan: no plan fits them.
     """
     settings = [sizes for sizes, _ in recordings]
     fit = _Fitting(settings)
@@ -215,7 +216,7 @@ def plan(code: str, recordings: Sequence[tuple[Sizes, Recording]], problem: Prob
             region.dtype,
             (
                 fit.expression(
-                    [place.scratch[name].size_bytes // _width(region.dtype) for place in places], name
+                    [position.scratch[name].size_bytes // _width(region.dtype) for position in places], name
                 ),
             ),
             role="scratch",
@@ -268,11 +269,12 @@ class _Pointed(BufferArg):
 
 
 def _pointer(addresses: Sequence[int], places: Sequence[Places], fit: _Fitting, upload: bool = False) -> Any:
-    """A place in a buffer; with `upload`, the name of a symbol if it is one."""
-    symbols = {place.symbols.get(at) for at, place in zip(addresses, places, strict=True)}
+    """A pointer argument as a buffer and an offset; with `upload`, the name of a symbol if it points to
+    one."""
+    symbols = {position.symbols.get(at) for at, position in zip(addresses, places, strict=True)}
     if upload and symbols != {None} and len(symbols) == 1:
         return symbols.pop()
-    regions = [place.region(at) for at, place in zip(addresses, places, strict=True)]
+    regions = [position.region(at) for at, position in zip(addresses, places, strict=True)]
     if len({region.name for region in regions}) > 1:
         raise NoPlan("a pointer into other buffers at other sizes")
     width = _width(regions[0].dtype)

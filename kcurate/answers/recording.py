@@ -43,7 +43,8 @@ _READ = frozenset({"_local_scalar_dense", "item", "is_nonzero", "equal"})
 class Ended(BaseException):
     """The answer did what ends its recording; `why` is one of `stage.Outcome`.
 
-    `first`: of this process. Host code in C++, or a bare `except`, may swallow it, and go on another way.
+    `first`: the first one in this process. Host code in C++, or a bare `except`, may swallow the exception
+    and continue.
     """
 
     first: Ended | None = None
@@ -56,7 +57,7 @@ class Ended(BaseException):
 
 @dataclass
 class Tape:
-    """The events of a run in order, and every tensor's memory that was seen: address, bytes, element type.
+    """The events of a run in order, and the memory of every tensor: address, bytes, element type.
 
     `earlier` has the addresses of memory whose values PyTorch made before the call that is recorded.
     """
@@ -69,15 +70,15 @@ class Tape:
     last: bool = False
 
     def tensor(self, tensor: Any) -> None:
-        """Take note of a tensor's memory, which stays allocated so that no other gets its address."""
+        """Record a tensor's memory, and keep it allocated so that its address is not reused."""
         storage = tensor.untyped_storage()
         dtype = str(tensor.dtype).removeprefix("torch.")
         if storage.nbytes():
             self.memory.setdefault(storage.data_ptr(), (storage.nbytes(), dtype))
             self.kept.append(tensor)
 
-    def hear(self, kind: str, *parts: Any) -> None:
-        """One event of the host code (`native/answer.h`)."""
+    def record_event(self, kind: str, *parts: Any) -> None:
+        """Append one event of the host code (`native/answer.h`)."""
         if kind == "symbol":
             self.events.append({"kind": kind, "name": parts[0], "at": parts[1]})
         elif kind == "launch" and self.on:
@@ -92,15 +93,15 @@ class Tape:
 def recorded(answer: str, reference: str, sizes: Mapping[str, int], build: Build) -> dict[str, Any]:
     """Run an answer at these sizes: `events` of its second call, `inputs`, `state`, `outputs`, `memory`.
 
-    `build` makes a library of `load_inline`'s arguments; text: why it cannot. `ended`: why nothing is
-    recorded.
+    `build` makes a library from `load_inline`'s arguments, or returns why it cannot (text). `ended` in the
+    result: why there is no recording.
     """
     import torch
 
     tape = Tape()
     failed: list[str] = []
     repaired: list[str] = []
-    sys.kcurate_event = tape.hear  # type: ignore[attr-defined]
+    sys.kcurate_event = tape.record_event  # type: ignore[attr-defined]
     try:
         with _Watched(tape).on(), _pretended(torch, build, failed, repaired):
             recording = _of_second_call(torch, tape, answer, reference, sizes)
@@ -120,7 +121,8 @@ def recorded(answer: str, reference: str, sizes: Mapping[str, int], build: Build
 def _of_second_call(
     torch: Any, tape: Tape, answer: str, reference: str, sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The recording of the second call of an answer's module: the first may allocate and choose."""
+    """The recording of the second call of an answer's module: the first one may allocate buffers and
+    autotune."""
     torch.manual_seed(0)
     reference_model, names = torch_module.build(reference, "Model", sizes)
     inputs = [value.detach() if hasattr(value, "detach") else value for value in names["get_inputs"]()]
@@ -171,9 +173,9 @@ def _plain_data(
 
 
 def _matched(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, str]:
-    """The answer's name of each of the module's parameters: the same, else the one of equal values.
+    """For each parameter of the module the answer's parameter: of the same name, else with equal values.
 
-    Both are made from one seed, as KernelBench does.
+    Both modules are initialised from the same seed, as KernelBench does.
     """
     import torch
 
@@ -204,7 +206,7 @@ class _Watched:
         self.tape = tape
 
     def on(self) -> Any:
-        """A context to watch in."""
+        """A context in which operators are recorded."""
         from torch.utils._python_dispatch import TorchDispatchMode
 
         note = self._note
@@ -253,7 +255,7 @@ class _Watched:
 
 @contextlib.contextmanager
 def _pretended(torch: Any, build: Build, failed: list[str], repaired: list[str]) -> Any:
-    """PyTorch as on a machine with a GPU, as far as an answer looks."""
+    """A context in which PyTorch behaves as on a machine with a GPU, as far as answers can tell."""
     from torch.utils import cpp_extension
 
     def load_inline(
@@ -335,7 +337,7 @@ def _tensors_on_a_gpu(torch: Any) -> Any:
 
 
 def _gpu(torch: Any) -> dict[str, Any]:
-    """What `torch.cuda` says of a GPU, and what does nothing without one."""
+    """Replacements for `torch.cuda`: the properties of a GPU, and functions that do nothing."""
     about = types.SimpleNamespace(
         multi_processor_count=MULTIPROCESSORS, name="NVIDIA H100", major=9, minor=0, total_memory=80 << 30,
         max_threads_per_multi_processor=2048, warp_size=32, shared_memory_per_block=48 << 10,
@@ -435,7 +437,7 @@ class _Watching:
 
 
 def _cupy(torch: Any) -> types.ModuleType:
-    """What answers use of CuPy: kernels from text, launched on the addresses of tensors."""
+    """The part of CuPy that answers use: kernels from text, launched on the addresses of tensors."""
     cupy = types.ModuleType("cupy")
 
     class RawKernel:

@@ -7,8 +7,8 @@
 | `kernelbook` | `python_code`, `triton_code` (the same files) |
 | `robust-kbench` | `tasks/<task>/func_forward.py`, and `Code` and `Speedup` of `results.csv` (a checkout) |
 
-Each becomes a module with `Model`, and one with `ModelNew`. A row that cannot be read is a `Bad` one; the
-others go on. Not covered: what answers do (`answers.recording`).
+Each row becomes a module with `Model`, and one with `ModelNew`. A row that cannot be read becomes a `Bad`
+one; reading continues. Not covered: what answers do (`answers.recording`).
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def read(form: str, path: Path) -> Iterator[Row | Bad]:
         raise InputError("no such format", where=form, hint=f"one of {', '.join(FORMATS)}")
     if not path.exists():
         raise InputError("no such file or folder", where=str(path))
-    taken = set[str]()
+    used_ids = set[str]()
     for row in _robust(path) if form == "robust-kbench" else _of_files(form, path):
         numbered = (f"{row.id}-{number}" for number in itertools.count(2))
-        id = row.id if row.id not in taken else next(name for name in numbered if name not in taken)
-        taken.add(id)
+        id = row.id if row.id not in used_ids else next(name for name in numbered if name not in used_ids)
+        used_ids.add(id)
         yield replace(row, id=id)
 
 
@@ -95,8 +95,8 @@ def _of_files(form: str, path: Path) -> Iterator[Row | Bad]:
 
 
 def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """The number of each record, and its columns; text: why it has none."""
-    _check(file, MAX_LIST_BYTES if file.suffix == ".parquet" else own_files.MAX_LINES_BYTES)
+    """The number and columns of each record; in place of columns a text, why they cannot be read."""
+    _check_file(file, MAX_LIST_BYTES if file.suffix == ".parquet" else own_files.MAX_LINES_BYTES)
     if file.suffix == ".parquet":
         yield from _parquet(file)
     elif file.suffix == ".csv":
@@ -105,11 +105,11 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         yield from _json(file)
 
 
-def _check(file: Path, limit: int) -> None:
-    """Check that it is a file that ends.
+def _check_file(file: Path, limit: int) -> None:
+    """Check that it is a regular file.
 
     Raises:
-        InputError, RecordError: it is none.
+        InputError, RecordError: it is not one.
     """
     try:
         own_files.check_size(file, limit)
@@ -118,7 +118,8 @@ def _check(file: Path, limit: int) -> None:
 
 
 def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Its rows, read in a worker: a file may be made to end its reader. What does costs its row group."""
+    """Its rows, read in a worker, since a malicious file may crash the reader; that loses only one row
+    group."""
     with Pool(1, ("kcurate.answers.rows",)) as pool:
 
         def read(groups: Sequence[int] | None) -> list[Any] | str:
@@ -129,9 +130,9 @@ def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         sizes = read(None)
         if isinstance(sizes, str):
             raise InputError(f"not Parquet: {sizes}", where=str(file))
-        whole = read(range(len(sizes)))
-        if not isinstance(whole, str):
-            yield from enumerate(whole, start=1)
+        all_rows = read(range(len(sizes)))
+        if not isinstance(all_rows, str):
+            yield from enumerate(all_rows, start=1)
             return
         number = 1
         for group, size in enumerate(sizes):
@@ -144,7 +145,8 @@ def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
 
 
 def _read_groups(task: tuple[Path, Sequence[int] | None, int]) -> list[Any] | str:
-    """In a worker: the rows of row groups; without any, how many each group has. Text: why it cannot."""
+    """In a worker: the rows of row groups; without any, how many each group has. A text says why reading
+    fails."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -170,12 +172,12 @@ def _csv(file: Path) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """A list of objects, or an object a line, whatever the file's name says."""
+    """A list of objects, or one object per line, whatever the file's extension."""
     with file.open("rb") as lines:
         head = lines.read(4096).lstrip()[:1]
         lines.seek(0)
         if head == b"[":
-            _check(file, MAX_LIST_BYTES)
+            _check_file(file, MAX_LIST_BYTES)
             try:
                 data = json.load(lines)
             except (ValueError, RecursionError) as error:
@@ -206,7 +208,7 @@ def _row(reader: Callable[[Mapping[str, Any], str], Row | Bad], data: Any, where
 
 
 def part_of_path(text: str) -> str:
-    """A text as part of an id: of a path, and of a line on a terminal."""
+    """A text made safe as part of an id, for paths and terminals."""
     return _UNUSUAL.sub("-", text)[:MAX_ID].strip("-.") or "row"
 
 
@@ -245,8 +247,8 @@ def _checked(name: str, reference: Any, answer: Any, claim: Any, task: str) -> R
         return Bad(name, "no_code", "the row has no code")
     if not isinstance(reference, str) or not reference.strip():
         return Bad(name, "unreadable", "the row has no PyTorch module")
-    said = None if claim in (None, "") else f"{float(claim):.4g}"
-    return Row(name, task, reference, answer, said)
+    claim_text = None if claim in (None, "") else f"{float(claim):.4g}"
+    return Row(name, task, reference, answer, claim_text)
 
 
 def with_extension(reference: str, source: str) -> str:
@@ -264,7 +266,7 @@ def _robust(folder: Path) -> Iterator[Row | Bad]:
     if results is None:
         raise InputError("no results.csv here", where=str(folder), hint="a checkout of robust-kbench")
     root = next((place for place in results.parents if (place / "tasks").is_dir()), results.parent)
-    _check(results, own_files.MAX_LINES_BYTES)
+    _check_file(results, own_files.MAX_LINES_BYTES)
     for number, data in enumerate(_csv(results), start=1):
         yield _row(partial(_robust_row, root), data, f"{results.name}:{number}")
 

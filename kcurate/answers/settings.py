@@ -12,7 +12,7 @@ from kcurate.core.options import Argument, JobsOption, LicenceOption, Option, Wo
 
 @dataclass(frozen=True)
 class ImportConfig:
-    """Which rows to read, and what is known of them."""
+    """The rows to read, and their licence and origin."""
 
     format: Annotated[
         str, Argument("kernelbench, cuda-engineer, kernelbook or robust-kbench.", metavar="FORMAT")

@@ -54,7 +54,7 @@ _LIBRARIES = re.compile(
 
 
 class RowOutcome(StrEnum):
-    """What became of a row."""
+    """The outcome of a row."""
 
     IMPORTED = "imported"
     LIBRARY = "library"
@@ -72,7 +72,7 @@ class RowOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of one row: with `IMPORTED` a candidate, otherwise the reason."""
+    """The result of one row: with `IMPORTED` a candidate, otherwise the reason."""
 
     row: rows.Row | rows.Bad
     outcome: RowOutcome
@@ -89,34 +89,35 @@ def run(config: ImportConfig, *, note: Note = silent) -> Summary:
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        wanted = list(itertools.islice(rows.read(config.format, config.path), config.limit))
+        selected = list(itertools.islice(rows.read(config.format, config.path), config.limit))
         record.begin(config)
         counts: Counter[RowOutcome] = Counter()
-        with progress.bar("import", len(wanted), "row") as bar:
-            for imported in imported_rows(wanted, config):
+        with progress.bar("import", len(selected), "row") as bar:
+            for imported in imported_rows(selected, config):
                 counts[imported.outcome] += 1
-                place: Path | None = None
+                folder: Path | None = None
                 if imported.candidate is not None:
-                    place = workspace.pairs / imported.candidate.id
-                    store.write_candidate(place, imported.candidate)
+                    folder = workspace.pairs / imported.candidate.id
+                    store.write_candidate(folder, imported.candidate)
                 passed = imported.candidate is not None
                 record.item(
-                    "rows", imported.row.id, imported.outcome, imported.why, passed=passed, file=place
+                    "rows", imported.row.id, imported.outcome, imported.why, passed=passed, file=folder
                 )
                 bar.update()
         return record.finish({"rows": ordered(Counter(map(str, counts.elements())), RowOutcome)})
 
 
 def imported_rows(
-    wanted: Iterable[rows.Row | rows.Bad], config: ImportConfig, until_s: float = math.inf
+    selected: Iterable[rows.Row | rows.Bad], config: ImportConfig, until_s: float = math.inf
 ) -> Iterator[Imported]:
-    """Import rows, several at a time; in order of completion. None is begun after `until_s` (monotonic).
+    """Import rows, several at a time, in order of completion. No row is started after `until_s` (monotonic
+    clock).
 
     Each row is read in a process that can be killed, since its text and what it sends are untrusted.
     """
     with tempfile.TemporaryDirectory(prefix="kcurate-import-") as folder:
         builder = Builder(Path(folder))
-        tasks = [_Task(row, builder, config, until_s) for row in wanted]
+        tasks = [_Task(row, builder, config, until_s) for row in selected]
         with Pool(config.jobs, PRELOAD) as pool:
             limit_s = time_limits.READ_ANSWER_S
             for index, result in pool.run(_on_time, tasks, timeout_s=limit_s, isolate=True):
@@ -140,7 +141,7 @@ def _on_time(task: _Task) -> Imported | None:
 
 
 def imported(row: rows.Row | rows.Bad, builder: Builder, config: ImportConfig) -> Imported:
-    """One row: what its answer launches, as a side of the problem of its module."""
+    """Import one row: the launches of its answer, as a side of the problem of its module."""
     if isinstance(row, rows.Bad):
         return Imported(row, RowOutcome(row.outcome), row.why)
     if "__global__" not in row.answer:
@@ -188,9 +189,13 @@ class _Reading:
         """
         first = self._record({})
         if not any(event["kind"] == "launch" for event in first["events"]):
-            same = any(place.get("at") == out["at"] for place in first["inputs"] for out in first["outputs"])
-            what = "it returns its input" if same else "it launches no kernel of its own"
-            raise _Stopped(RowOutcome.RETURNS_INPUT if same else RowOutcome.NOT_CUDA, _with(what, first))
+            returns_input = any(
+                place.get("at") == out["at"] for place in first["inputs"] for out in first["outputs"]
+            )
+            refusal = "it returns its input" if returns_input else "it launches no kernel of its own"
+            raise _Stopped(
+                RowOutcome.RETURNS_INPUT if returns_input else RowOutcome.NOT_CUDA, _with(refusal, first)
+            )
         if first["repaired"]:
             self.repaired = f"{REPAIRED}: {first['repaired'][0]}"
         module = convert_all({"module": self.reference}, BENCH_BYTES, WIDEST)["module"]
@@ -220,7 +225,8 @@ class _Reading:
         return recording
 
     def _planned(self, problem: Problem, slow: Side) -> tuple[Problem, Side]:
-        """The problem, with test sizes at which the answer launches in the same form, and the fast side."""
+        """The problem, restricted to test sizes at which the answer's launches have the same form, and the
+        fast side."""
         (call,) = slow.plan
         assert isinstance(call, Call)
         bench = dict(problem.sizes.headline)
@@ -244,17 +250,17 @@ class _Reading:
     def _same_form(
         self, sizes: dict[str, int], form: object, recordings: list[tuple[dict[str, int], Any]]
     ) -> bool:
-        """Whether the answer launches in the same form at these sizes; if so, the recording is kept."""
+        """Whether the answer's launches have the same form at these sizes; if so, the recording is kept."""
         try:
             recording = self._record(sizes)
         except _Stopped as stop:
             if stop.outcome in (RowOutcome.HANGS, RowOutcome.DIES):
                 raise
             return False
-        same = plans.form(recording) == form
-        if same:
+        is_same = plans.form(recording) == form
+        if is_same:
             recordings.append((sizes, recording))
-        return same
+        return is_same
 
     def _checked(self, problem: Problem, slow: Side, fast: Side) -> Candidate:
         suite = self.config.suite or self.config.path.resolve().stem
@@ -303,8 +309,8 @@ def _around(bench: Mapping[str, int], far: bool) -> Iterator[dict[str, int]]:
 
 def _smallest(recordings: list[tuple[dict[str, int], Any]]) -> list[dict[str, int]]:
     """The three sizes with the least memory, to verify at."""
-    others = sorted(recordings[1:], key=lambda item: sum(size for _, size, _ in item[1]["memory"]))
-    return [sizes for sizes, _ in others[:3]]
+    by_memory = sorted(recordings[1:], key=lambda item: sum(size for _, size, _ in item[1]["memory"]))
+    return [sizes for sizes, _ in by_memory[:3]]
 
 
 def _cuda_texts(answer: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The process in which an answer runs, and the end of it that asks.
+"""The process in which an answer runs, and the side that sends it requests.
 
 One sandboxed process for each answer; after its time it is killed. Not covered: the sandbox
 (`kernelbench.torch_process`), what it records (`answers.recording`).
@@ -28,7 +28,7 @@ MAX_BUILDS = 8
 class AnswerProcess:
     """One process for one answer; a context manager.
 
-    `as_published`: extensions that build only with their bindings joined do not build.
+    `as_published`: extensions are not repaired (`building`).
     """
 
     as_published = False
@@ -65,7 +65,7 @@ class AnswerProcess:
             )
 
     def _answer(self, request: Mapping[str, Any]) -> float:
-        """Build an extension and send it; the seconds that it took."""
+        """Build an extension and send it; returns the seconds that it took."""
         started_s = time.monotonic()
         key = json.dumps(request, sort_keys=True)
         if key not in self._built:

@@ -29,12 +29,12 @@ EMULATED = Place("emulator")
 def choose(backend: str, gpu: str = "auto", *, note: Note = silent, ray: str | None = None) -> Place:
     """The place that the options name; `gpu`: `0`, `0,1`, `all`, or `auto`, the first GPU if there is one.
 
-    GPUs that are named must exist. With `ray`, the address of a cluster, this machine needs no GPU, and the
-    cluster chooses among its own.
+    Named GPUs must exist. With `ray`, the address of a cluster, this machine needs no GPU, and the cluster
+    chooses among its own.
 
     Raises:
-        InputError: no such backend, not a list of GPUs, or GPUs are named where they cannot be chosen.
-        MissingDependencyError: a GPU that does not exist.
+        InputError: no such backend, not a list of GPUs, or GPUs are named for a backend or cluster that does
+        not take them. MissingDependencyError: a GPU that does not exist.
     """
     named = gpu != "auto"
     if named and (ray is not None or backend == "emulator"):
@@ -54,7 +54,7 @@ def choose(backend: str, gpu: str = "auto", *, note: Note = silent, ray: str | N
 
 
 def check_gpus(text: str) -> None:
-    """Refuse what `choose` does not take as GPUs.
+    """Refuse a value of `--gpu` that `choose` would refuse.
 
     Raises:
         OptionError: neither auto, nor all, nor a list of GPUs.

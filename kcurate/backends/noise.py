@@ -27,7 +27,7 @@ def noise_bytes(address: int, size_bytes: int, salt: int, key: int) -> Bytes:
 
 @dataclass(frozen=True)
 class Held:
-    """A range of memory and what it should hold: the bytes of another memory, or the noise of a salt."""
+    """A range of memory and its expected contents: the bytes of another memory, or the noise of a salt."""
 
     memory: Memory
     offset: int

@@ -93,7 +93,7 @@ def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str
 
 @contextmanager
 def module_errors(name: str) -> Iterator[None]:
-    """Turn what the module's code raises into an error in the problem.
+    """A context that turns exceptions of the module's code into an error in the problem.
 
     Raises:
         ProblemError: the code raised.

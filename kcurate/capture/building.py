@@ -1,9 +1,9 @@
 """Compiles the recorders (`native/`) on first use, with this machine's C++ compiler, into the user's cache.
 
 The key in the cache covers the sources, the compiler, its options and the CUDA headers. No CUDA library is
-linked. The stand-in for libcudart exports every function of the runtime API: those that it lacks answer
-`cudaErrorNotSupported`. Not covered: what the libraries do (`FORMAT.md`), running a program with one
-(`running`).
+linked. The stand-in for libcudart exports every function of the runtime API: functions that it does not
+implement return `cudaErrorNotSupported`. Not covered: what the libraries do (`FORMAT.md`), running a program
+with one (`running`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A few facts about the contents of a buffer, and the generator that makes such values.
+"""Facts about the contents of a buffer (range, order, distinct values), and a generator of similar values.
 
 The facts cover every element; whether a distribution fits is decided on a seeded sample with a
 Kolmogorov-Smirnov test. A generator is named only if it fits. Not covered: relations between buffers, such as
@@ -161,18 +161,18 @@ def _distinct(flat: Array, dtype: str, facts_seen: _Seen, sample: Array) -> int 
             for part in _parts(flat, dtype):
                 present[_above(part, low)] = True
         return int(np.count_nonzero(present)) if present.all() or flat.size <= COUNTED else None
-    return flat.size if (low, high) == (0, flat.size - 1) and _every_place(flat) else None
+    return flat.size if (low, high) == (0, flat.size - 1) and _is_permutation(flat) else None
 
 
 def _above(values: Array, low: int) -> Array:
-    """Whole numbers minus the lowest, as indices."""
+    """Integers minus the lowest, as indices."""
     if values.dtype.kind == "i":
         return values.astype(np.int64) - low
     return np.asarray((values - values.dtype.type(low)).astype(np.int64))
 
 
-def _every_place(flat: Array) -> bool:
-    """Whether values from 0 to n-1 are all distinct, judged by sums of squares and cubes modulo 2**64."""
+def _is_permutation(flat: Array) -> bool:
+    """Whether n values from 0 to n-1 are a permutation, judged by sums of squares and cubes modulo 2**64."""
     squares, cubes, n = 0, 0, flat.size
     for start in range(0, n, CHUNK):
         part = flat[start : start + CHUNK].astype(np.uint64)
@@ -217,7 +217,7 @@ def _ordered(
 
     None: neither.
     """
-    evenly = _evenly(flat, dtype, facts, sample)
+    evenly = _arange(flat, dtype, facts, sample)
     if evenly is not None:
         return evenly
     low, high, first, last = (facts[name] for name in ("lowest", "highest", "first", "last"))
@@ -234,10 +234,10 @@ def _ordered(
     return Init("sorted", {"low": int(low), "high": int(high) + 1})
 
 
-def _evenly(
+def _arange(
     flat: Array, dtype: str, facts: dict[str, int | float | bool], sample: tuple[Array, Array]
 ) -> Init | None:
-    """`arange`, if each element is as far from the one before; whole numbers only in whole steps."""
+    """`arange` if all differences are equal, else None; integers only in integer steps."""
     low, high, first, last = (facts[name] for name in ("lowest", "highest", "first", "last"))
     step = (last - first) / (flat.size - 1)
     whole = bool(facts["integral"])
@@ -245,18 +245,18 @@ def _evenly(
     if not step or first not in (low, high) or (whole and not isinstance(step, int)):
         return None
     unit = 0 if whole else 8 * UNIT_ROUNDOFF.get(dtype, 0.0) * max(abs(low), abs(high))
-    if not _counts(*sample, first, step, unit):
+    if not _is_linear(*sample, first, step, unit):
         return None
     every = (np.arange(at, at + CHUNK) for at in range(0, flat.size, CHUNK))
     parts = zip(every, _parts(flat, dtype), strict=True)
-    if not all(_counts(places[: part.size], part, first, step, unit) for places, part in parts):
+    if not all(_is_linear(places[: part.size], part, first, step, unit) for places, part in parts):
         return None
     start = {} if first == 0 else {"start": first}
     return Init("arange", start | ({} if step == 1 else {"step": step}))
 
 
-def _counts(places: Array, values: Array, first: float, step: float, unit: float) -> bool:
-    """Whether the value at each place is `first + step * place`, give or take `unit`."""
+def _is_linear(places: Array, values: Array, first: float, step: float, unit: float) -> bool:
+    """Whether every sampled value is `first + step * index`, within `unit`."""
     return bool(np.all(np.abs(values.astype(np.float64) - (first + step * places)) <= unit))
 
 
@@ -314,7 +314,8 @@ def _moments(values: Array) -> tuple[float, float]:
 
 
 def _neat(low: float, high: float, count: int) -> tuple[float, float]:
-    """Round numbers just outside the extremes, as close as `count` uniform values come to their bounds."""
+    """Round bounds just outside the extremes, no further than `count` uniform values usually stay from
+    theirs."""
     room = 10 * (high - low) / max(count, 10)
     return 0.0 - _below(-low, room), _below(high, room)
 

@@ -21,9 +21,11 @@ INDEX = "kernels.tsv"
 
 
 def prepare(kernels: Iterable[tuple[Kernel, str]], folder: Path) -> tuple[Path, list[str]]:
-    """Compile every kernel and template instance; the index of the libraries, and messages of failed kernels.
+    """Compile every kernel and template instance; returns the index of the libraries, and a message per
+    failure.
 
-    A line of the index has the demangled name without parameters, the library, and the variables in order.
+    A line of the index has, separated by tabs, the demangled name without parameters, the library, and the
+    device variables.
 
     Raises:
         MissingDependencyError: there is no C++ compiler.

@@ -82,7 +82,7 @@ def _process(path: Path) -> RawProcess | None:
 
 @contextlib.contextmanager
 def of_a_recorder(path: Path) -> Iterator[None]:
-    """Turn any error while parsing a record into a `RecordError` that names the file.
+    """A context that turns any error while parsing a record into a `RecordError` that names the file.
 
     Raises:
         RecordError: the record does not have the form of `FORMAT.md`.

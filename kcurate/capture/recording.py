@@ -35,7 +35,7 @@ THREADS = 4
 
 @dataclass(frozen=True)
 class Texts:
-    """Extracted kernels by name, with their code, which has the types that a mangled name does not tell."""
+    """Extracted kernels by name, with their code, for types that a mangled name does not have."""
 
     kernels: Mapping[str, Sequence[tuple[records.Kernel, str]]]
 

@@ -37,7 +37,7 @@ class Ended:
 
 
 def chosen(recorder: Recorder, triton: bool = False) -> CaptureSource:
-    """The recorder for this machine: CUPTI if there is a GPU, else the stand-in for libcudart.
+    """The recorder for this machine: `cupti` if there is a GPU, else `cudart`, the stand-in for libcudart.
 
     `triton`: the kernels to record are in Triton.
 

@@ -43,7 +43,7 @@ MEANING = {
     "fork": "a child process used CUDA's state of its parent",
     "lost": "the recorder could not write (a full disk, or a limit of the program: ulimit -f, ulimit -n)",
 }
-# What to look at where no kernel was launched, by recorder.
+# Hints if no kernel was launched, by recorder.
 NOTHING_LAUNCHED = {
     "triton": "does it launch kernels in Triton, in a Python that reads PYTHONPATH (not -I, -E or -S)?",
     "cudart": "without a GPU only programs built with `nvcc -cudart shared` can be recorded",
@@ -72,25 +72,25 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         workspace = Workspace(config.workspace)
         pattern = _pattern(config.kernel)
         kernels = _kernels(workspace, record.note)
-        languages = {kernel.language for same in kernels.values() for kernel, _ in same}
+        languages = {kernel.language for group in kernels.values() for kernel, _ in group}
         source = running.chosen(config.recorder, languages == {"triton"})
         language = "triton" if source == "triton" else "cuda"
-        kernels = {name: same for name, same in kernels.items() if same[0][0].language == language}
+        kernels = {name: group for name, group in kernels.items() if group[0][0].language == language}
         program, *args = running.found(config.command)
         runs = (args, *map(_arguments, config.also))
         record.begin(config)
         writer = _Writer(config, kernels, pattern, record)
         codes: list[int] = []
-        others: Counter[str] = Counter()
+        unrecorded: Counter[str] = Counter()
         unreadable = False
         # A process that the program left behind may still write there.
         with tempfile.TemporaryDirectory(prefix="kcurate-capture-", ignore_cleanup_errors=True) as name:
-            place = Path(name)
-            only = _names(place, kernels) if pattern is None and kernels else None
+            temporary = Path(name)
+            only = _names(temporary, kernels) if pattern is None and kernels else None
             emulates = config.run_kernels and source == "cudart"
-            index = _emulated(place, kernels, record) if emulates else None
+            index = _emulated(temporary, kernels, record) if emulates else None
             for number, arguments in enumerate(runs):
-                folder = place / str(number)
+                folder = temporary / str(number)
                 folder.mkdir()
                 command, limits = [program, *arguments], config.limits
                 ended = running.run(
@@ -98,16 +98,16 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
                 )
                 codes.append(ended.code)
                 if ended.code:
-                    what = f"{Path(program).name} ended with code {ended.code}"
-                    record.note(f"{what}; what it did until then stays")
-                others += writer.add(folder, ended.code)
+                    ending = f"{Path(program).name} ended with code {ended.code}"
+                    record.note(f"{ending}; what it did until then stays")
+                unrecorded += writer.add(folder, ended.code)
                 # Matters only if nothing was recorded.
                 unreadable |= not writer.counts["launches"]["written_down"] and raw.unreadable(folder)
                 shutil.rmtree(folder, ignore_errors=True)
                 if ended.interrupted:
                     break
         if not writer.counts["launches"]["written_down"]:
-            raise _nothing(config, source, others, unreadable=unreadable)
+            raise _nothing_recorded(config, source, unrecorded, unreadable=unreadable)
         summary = record.finish({kind: dict(outcomes) for kind, outcomes in writer.counts.items()})
         return Captured(summary, next((code for code in codes if code), 0))
 
@@ -116,22 +116,24 @@ def _arguments(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        what = f"not a list of arguments: {str(error)[:1].lower()}{str(error)[1:]}"
+        problem = f"not a list of arguments: {str(error)[:1].lower()}{str(error)[1:]}"
         hint = "quote as in a shell, such as --also \"64 'two words'\""
-        raise OptionError(what, where=f"--also {text}", hint=hint) from error
+        raise OptionError(problem, where=f"--also {text}", hint=hint) from error
 
 
-def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unreadable: bool) -> InputError:
-    """Why nothing was recorded."""
+def _nothing_recorded(
+    config: CaptureConfig, source: str, unrecorded: Counter[str], *, unreadable: bool
+) -> InputError:
+    """The error if nothing was recorded, with a hint on the likely reason."""
     command = shlex.join(config.command)
-    if unreadable and not others:
+    if unreadable and not unrecorded:
         hint = f"is {tempfile.gettempdir()} full, or does the program limit its files (ulimit -f)?"
         return InputError("the recorder could not write what was launched", where=command, hint=hint)
-    if not others:
+    if not unrecorded:
         return InputError("no kernel was launched", where=command, hint=NOTHING_LAUNCHED[source])
-    names = [Demangled.of(name).base for name, _ in others.most_common(3)]
-    more = f" and {len(others) - len(names)} more" if len(others) > len(names) else ""
-    launched = f"it launched {', '.join(names)}{more}"
+    names = [Demangled.of(name).base for name, _ in unrecorded.most_common(3)]
+    others_too = f" and {len(unrecorded) - len(names)} more" if len(unrecorded) > len(names) else ""
+    launched = f"it launched {', '.join(names)}{others_too}"
     if config.kernel is not None:
         problem, hint = f"no launched kernel matches --kernel {config.kernel}", "choose another expression"
     else:
@@ -161,9 +163,9 @@ def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, s
     return kernels
 
 
-def _emulated(place: Path, kernels: dict[str, list[tuple[Kernel, str]]], record: Run) -> Path:
+def _emulated(folder: Path, kernels: dict[str, list[tuple[Kernel, str]]], record: Run) -> Path:
     """The index of the kernels that the emulator can run."""
-    index, failed = emulated.prepare([kernel for same in kernels.values() for kernel in same], place)
+    index, failed = emulated.prepare([kernel for group in kernels.values() for kernel in group], folder)
     for line in failed:
         record.note(f"not run on the emulator: {line}")
     return index
@@ -177,7 +179,7 @@ def _names(folder: Path, kernels: dict[str, list[tuple[Kernel, str]]]) -> Path:
 
 @dataclass
 class _Writer:
-    """Adds what the runs of a program recorded to the workspace, and counts it.
+    """Adds the records of a program's runs to the workspace, and counts them.
 
     `kernels`: the extracted kernels by name. `pattern` selects kernels; None: all.
     """
@@ -191,7 +193,7 @@ class _Writer:
     )
 
     def add(self, folder: Path, code: int) -> Counter[str]:
-        """Add the records of one run; the number of launches of kernels without a record, by name."""
+        """Add the records of one run; returns the launches of kernels without a record, by name."""
         unrecorded: Counter[str] = Counter()
         processes = raw.read(folder)
         for text in dict.fromkeys(text for process in processes for text in _notes(process, code)):
@@ -204,33 +206,33 @@ class _Writer:
     def _add_process(self, folder: Path, process: raw.RawProcess, unrecorded: Counter[str]) -> None:
         """Add one process; `unrecorded` counts the launches of kernels without a record."""
         launches = self.counts["launches"]
-        place = Workspace(self.config.workspace).captures / process.program
+        captures = Workspace(self.config.workspace).captures / process.program
         keep = self.config.keep_data
         if keep:
             size = sum(path.stat().st_size for path in folder.glob("*.bin"))
-            self.record.note(f"keeping the contents of buffers: {size / 1e6:,.1f} MB in {place / DATA}")
-        describer = Describer(folder, Texts(self.kernels), place / DATA, keep=keep)
+            self.record.note(f"keeping the contents of buffers: {size / 1e6:,.1f} MB in {captures / DATA}")
+        describer = Describer(folder, Texts(self.kernels), captures / DATA, keep=keep)
         recorded_names = set()
         for capture in describer.captures(process):
             times = sum(launch.times for launch in capture.launches)
             if self.pattern is None or self.pattern.search(capture.kernel):
                 recorded_names.add(capture.kernel)
-                self.counts["kernels"]["written_down"] += _add(place, capture, self.record)
+                self.counts["kernels"]["written_down"] += _add(captures, capture, self.record)
                 launches["written_down"] += times
             else:
                 self.counts["kernels"]["left_out"] += 1
                 unrecorded[capture.kernel] += times
-        others = Counter({raw.demangled(name): times for name, times in process.others.items()})
-        for name in recorded_names & others.keys():
-            launches["of_more_forms"] += others.pop(name)
-        self.counts["kernels"]["not_in_the_tree"] += len(others - unrecorded)
-        unrecorded += others
-        for name, times in others.most_common(5):
+        only_counted = Counter({raw.demangled(name): times for name, times in process.others.items()})
+        for name in recorded_names & only_counted.keys():
+            launches["of_more_forms"] += only_counted.pop(name)
+        self.counts["kernels"]["not_in_the_tree"] += len(only_counted - unrecorded)
+        unrecorded += only_counted
+        for name, times in only_counted.most_common(5):
             self.record.log(f"{process.program}: not in the tree: {name}, {times} launches")
 
 
 def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
-    """What was not recorded, and why."""
+    """One line for each kind of launches that were not recorded, with the reason."""
     for reason, detail in process.notes.items():
         text = re.sub(r"_Z\w+", lambda name: Demangled.of(raw.demangled(name[0])).base, detail)
         for variable, option in OPTIONS.items():
@@ -243,13 +245,13 @@ def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
         )
 
 
-def _add(place: Path, capture: Capture, record: Run) -> bool:
-    """Write a record, merged with an earlier one; False if there was an earlier one."""
+def _add(captures: Path, capture: Capture, record: Run) -> bool:
+    """Write a record, merged with an earlier one; returns whether it is new."""
     # A C name does not include parameter types, so the record's name also includes their sizes.
     parameters = tuple(str(len(arg.hex) // 2) for arg in capture.launches[0].args)
     if capture.mangled.startswith("_Z") or capture.source == "triton":
         parameters = () if capture.mangled.startswith("_Z") else capture.params
-    path = place / f"{store.content_id(capture.mangled, capture.source, capture.device, *parameters)}.json"
+    path = captures / f"{store.content_id(capture.mangled, capture.source, capture.device, *parameters)}.json"
     if not path.exists():
         store.write_json(path, capture)
         return True
@@ -260,14 +262,14 @@ def _add(place: Path, capture: Capture, record: Run) -> bool:
         record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
         store.write_json(path, capture)
         return True
-    earlier_forms = {_form(launch) for launch in earlier.launches}
-    new = tuple(launch for launch in capture.launches if _form(launch) not in earlier_forms)
-    store.write_json(path, replace(capture, launches=(*earlier.launches, *new)))
+    earlier_forms = {_launch_form(launch) for launch in earlier.launches}
+    new_launches = tuple(launch for launch in capture.launches if _launch_form(launch) not in earlier_forms)
+    store.write_json(path, replace(capture, launches=(*earlier.launches, *new_launches)))
     return False
 
 
-def _form(launch: CapturedLaunch) -> tuple[object, ...]:
-    """What two launches of one form have in common: all but the contents of their buffers."""
+def _launch_form(launch: CapturedLaunch) -> tuple[object, ...]:
+    """What defines the form of a launch: everything but the contents of its buffers."""
     sizes = tuple(buffer.size_bytes for buffer in launch.buffers)
     constexprs = tuple(sorted((name, repr(value)) for name, value in launch.constexprs.items()))
     configuration = (launch.grid, launch.block, launch.cluster, launch.shared_bytes, launch.num_stages)

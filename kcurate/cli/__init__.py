@@ -99,7 +99,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def _explain(error: Any, args: Sequence[str]) -> None:
-    """Say the error of the parser in a user's words, and where an option before the command belongs."""
+    """Print the parser's error in plain words, with a hint on a misplaced option before the command."""
     error.message = error.message.removeprefix("Value error, ")
     if getattr(error, "option_name", None) and error.ctx is not None and error.ctx.parent is None:
         commands = error.ctx.command.list_commands(error.ctx)
@@ -117,7 +117,7 @@ def _failed(error: KcurateError) -> int:
 
 
 def _interrupted() -> int:
-    """Say which command goes on."""
+    """Print the command that continues."""
     following = ending.goes_on()
     _complain(f"interrupted; what is finished is kept, to go on: {following}" if following else "interrupted")
     ending.failed("interrupted", "interrupted", None, following and f"to go on: {following}")

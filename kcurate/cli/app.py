@@ -62,10 +62,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "doctor": doctor.doctor,
 }
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
-    "problem": (
-        "Infer problems for kernels that have none, and check completed drafts.",
-        problem.COMMANDS,
-    ),
+    "problem": ("Infer problems for kernels that have none, and check completed drafts.", problem.COMMANDS),
     "config": ("Show the settings.", configuration.COMMANDS),
 }
 
@@ -89,7 +86,7 @@ def _root(
 def build(args: Sequence[str] | None = None) -> typer.Typer:
     """The application; its help is plain text, since loading rich takes as long as everything else.
 
-    Where `args` ask for the root's help or the version, commands have no options: reading those of all
+    If `args` request only the root's help or the version, commands have no options: importing those of all
     commands takes as long as the rest.
     """
     root_help = args is not None and {*args[:1]} <= ROOT_HELP and COMPLETION not in os.environ
@@ -117,7 +114,7 @@ def build(args: Sequence[str] | None = None) -> typer.Typer:
 
 def _without_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def described() -> None:
-        """Stands for the command on the page of the root's help."""
+        """A placeholder for a command on the page of the root's help."""
 
     described.__doc__ = command.__doc__
     return described

@@ -1,4 +1,4 @@
-"""What a shell offers for ids, outcomes and suites, beside the options and choices that the parser offers.
+"""Shell completions for ids, outcomes and suites; the parser completes options and choices.
 
 Not covered: names of options, values of choices (the parser), files (the shell).
 """
@@ -16,7 +16,7 @@ Offers = Callable[[typer.Context, str], list[str]]
 
 
 def starting(names: Iterable[str], incomplete: str) -> list[str]:
-    """The names that go on from the last comma of what is typed; what stands before it stays."""
+    """Completions of the text after the last comma; the text before it stays."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in sorted(set(names)) if name.startswith(last)]
 

@@ -75,8 +75,7 @@ def _stages(
         (
             f"validate the candidates and {len(pairs)} built-in pairs",
             lambda: validate.run(
-                ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
-                note=output.note,
+                ValidateConfig(workspace=workspace, paths=candidates, backend=backend), note=output.note
             ),
         ),
         ("build the dataset", lambda: dataset.run(BuildConfig(workspace, built_in=True))),

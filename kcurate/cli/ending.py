@@ -29,7 +29,7 @@ RESUMED = frozenset(
 
 @dataclass
 class _Command:
-    """The command that runs, as far as it is known."""
+    """The running command, as far as it is parsed."""
 
     args: tuple[str, ...] = ()
     name: str = ""
@@ -54,24 +54,24 @@ def begin(args: Sequence[str]) -> None:
 
 
 def parsed(name: str, *, as_json: bool) -> None:
-    """The command line could be read: this command, with or without JSON."""
+    """Record the parsed command, and whether it prints JSON."""
     _now.name, _now.json = name, as_json
 
 
 def resumed_by(command: str | None) -> None:
-    """After an interrupt, this command goes on instead of the same one."""
+    """After an interrupt, name this command as the one that continues."""
     _now.resume = command
 
 
 def will_print(summary: Summary, more: Mapping[str, Any]) -> None:
-    """Print this when the command ends; `more` are keys of this command alone."""
+    """Print this when the command ends; `more`: keys that only this command has."""
     from kcurate.core.runs import plain
 
     _now.printed = {**plain(summary), **more}, sys.stdout
 
 
 def listed(stage: str, items: Sequence[Item], more: Mapping[str, Any], workspace: str | None = None) -> None:
-    """Print these items when the command ends: what a command that only reads has for JSON."""
+    """Print these items as JSON when the command ends; for commands that only read."""
     from kcurate.records import Summary
 
     counts: dict[str, dict[str, int]] = {}

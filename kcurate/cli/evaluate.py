@@ -50,7 +50,7 @@ def evaluate(
 
 
 def _run(config: EvalConfig, *, as_json: bool) -> None:
-    """Run the steps, and show what came of them."""
+    """Run the steps, and show the results."""
     from kcurate.core import codec
     from kcurate.evaluation.stage import run
 
@@ -79,7 +79,7 @@ def _folder(step: str, folders: Sequence[Path], out: Path | None, model: str) ->
 
 
 def _show(scores: Scores) -> None:
-    """The numbers as a table: a line per number, a column per k."""
+    """Print the scores as a table: a line per score, a column per k."""
     ks = list(scores.compiles)
     rows: list[list[str]] = []
     shares = {"compiles": scores.compiles, "correct": scores.correct}

@@ -87,7 +87,7 @@ def _names(command: str) -> set[str]:
 
 
 def _parse(context: typer.Context, text: str | None) -> str | None:
-    """Refuse a name that is no outcome of the command, before it does anything.
+    """Refuse a name that is not an outcome of the command, before the command does anything.
 
     Raises:
         typer.BadParameter: there is one.
@@ -131,7 +131,7 @@ def check(summary: Summary, fail_on: Sequence[str]) -> None:
     """End with an error if one of these outcomes occurred; without any, by the stage's own rule.
 
     Raises:
-        FailedError: it did; everything that the command does is done.
+        FailedError: one occurred; the command's work is done.
     """
     if not fail_on:
         kind, rule = FAILS.get(summary.stage, ("", ""))

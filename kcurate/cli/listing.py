@@ -44,8 +44,7 @@ def list_(
         ),
     ] = None,
     suite: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only of this suite.", autocompletion=completing.suites),
+        str | None, typer.Option(metavar="NAME", help="Only of this suite.", autocompletion=completing.suites)
     ] = None,
     built_in: Annotated[
         bool, typer.Option("--built-in/--no-built-in", help="Also list the pairs that ship with kcurate.")

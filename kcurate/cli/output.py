@@ -45,7 +45,7 @@ def note(text: str) -> None:
 
 
 def speak(verbose: int, *, quiet: bool) -> None:
-    """How much is told on stderr beside errors: `verbose` 1: what kcurate logs; 2: what libraries log too."""
+    """Set the log level on stderr: `verbose` 1: messages of kcurate; 2: also of libraries."""
     progress.quiet = quiet
     if not verbose and "logging" not in sys.modules:
         return
@@ -113,7 +113,7 @@ def _plain_table(
 def report(
     summary: Summary, *, as_json: bool, fail_on: Sequence[str] = (), more: Mapping[str, Any] | None = None
 ) -> None:
-    """Print a stage's summary, then look whether it failed.
+    """Print a stage's summary, then check whether it failed.
 
     Raises:
         FailedError: an outcome of `fail_on` occurred, or by the stage's own rule it failed.
@@ -145,7 +145,7 @@ def _counts(summary: Summary) -> None:
 
 
 def _not_passed(summary: Summary) -> None:
-    """Up to ten items that did not pass, as many different outcomes as there are first."""
+    """Up to ten items that did not pass, covering as many different outcomes as possible."""
     failed = [item for item in summary.results if not item.passed]
     if not failed:
         return

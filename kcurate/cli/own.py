@@ -32,7 +32,7 @@ def pair(config: PairConfig, program: ProgramArgument = (), json: JsonOption = F
 
 
 def asker() -> Callable[[str, str], str] | None:
-    """Asks on the terminal; None if nobody sits there."""
+    """A function that asks on the terminal; None if stdin or stderr is not a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 
@@ -78,13 +78,13 @@ def optimize(
 
 
 def _print(done: Optimized, *, applied: bool) -> None:
-    from kcurate.own.optimize import spelled
+    from kcurate.own.optimize import speedup_text
 
     print("\n".join(done.attempts))
     if not done.found:
         return
     if done.speedup is not None:
-        print(f"{done.outcome} on {done.device}: {spelled(done.speedup)}")
+        print(f"{done.outcome} on {done.device}: {speedup_text(done.speedup)}")
     else:
         print(
             f"{done.outcome} on {done.device}: no times are taken here, so whether it is faster is not known"
@@ -92,8 +92,8 @@ def _print(done: Optimized, *, applied: bool) -> None:
     print(f"pair: {done.pair}")
     if done.alone is not None:
         print(f"the diff is that of the extracted kernel: {done.alone}")
-    if applied and done.own is not None:
-        print(f"applied to {done.own.path}")
+    if applied and done.user_kernel is not None:
+        print(f"applied to {done.user_kernel.path}")
     print(f"\n{done.diff}", end="")
 
 

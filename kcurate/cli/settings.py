@@ -73,7 +73,7 @@ class SettingsCommand(TyperCommand):
         """Parse `args`, falling back to the environment and the workspace's file.
 
         Raises:
-            OptionError: a value of the environment or of the file that the option cannot have.
+            OptionError: a value from the environment or the file that the option does not allow.
         """
         name = info_name or ""
         if parent is not None and parent.parent is not None:
@@ -98,7 +98,7 @@ class SettingsCommand(TyperCommand):
 
 
 def _at_its_variable(error: Any, command: str) -> Exception:
-    """The parser's error, which names the option, with the variable that the value is from, if it is."""
+    """The parser's error about an option, naming the environment variable if the value came from one."""
     option, context = getattr(error, "param", None), getattr(error, "ctx", None)
     source = context.get_parameter_source(option.name) if option is not None and context is not None else None
     if option is None or source is None or source.name != "ENVIRONMENT":

@@ -38,14 +38,14 @@ def show(
     from kcurate.core.workspace import Workspace
     from kcurate.lookup.show import ShownKernel, find
 
-    place = Workspace(workspace)
-    shown = find(name, place)
+    in_workspace = Workspace(workspace)
+    shown = find(name, in_workspace)
     if json:
-        ending.listed("show", [_item(shown, place)], _data(shown), str(workspace))
+        ending.listed("show", [_item(shown, in_workspace)], _data(shown), str(workspace))
     elif isinstance(shown, ShownKernel):
         _draw_kernel(shown)
     else:
-        _draw_pair(shown, _item(shown, place))
+        _draw_pair(shown, _item(shown, in_workspace))
 
 
 def _item(shown: ShownPair | ShownKernel, workspace: Workspace) -> Item:

@@ -1,7 +1,7 @@
 """Makes the options of a command from the settings classes among its parameters (`kcurate.core.options`).
 
-A parameter that is a settings class, or that overrides one, stands for the options of its fields, in their
-order; classes in it for those of theirs. Not covered: where values come from (`kcurate.cli.settings`).
+A parameter that is a settings class, or that overrides one, expands to the options of its fields, in order;
+nested classes expand likewise. Not covered: where values come from (`kcurate.cli.settings`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def given_path(text: str) -> Path:
 
 
 def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command as Typer reads it: a parameter for each option, put together again when it is called."""
+    """The command in the form that Typer reads: one parameter per option; a call reassembles the settings."""
     hints = get_type_hints(command, include_extras=True)
     hints.pop("return", None)
     parameters: list[inspect.Parameter] = []
@@ -83,7 +83,7 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def option_of(hint: Any) -> Option | None:
-    """What an annotation says of an option; None if it says nothing."""
+    """The `Option` in an annotation; None if it has none."""
     declared = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Option)]
     return declared[0] if declared else None
 
@@ -117,7 +117,7 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 
 def _on_the_command_line(kind: Any, option: Option, default: Any) -> tuple[Any, Any]:
-    """Type and default as the parser has them: what may be repeated is a list, or None."""
+    """Type and default for the parser: a repeatable option is a list, or None."""
     many: Any = None
     if option.read:
         many = list[str]

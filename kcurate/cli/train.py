@@ -84,7 +84,8 @@ def train(
 
 
 def _refuse_default(name: str) -> None:
-    """The default model is large: nobody downloads it by leaving out an option."""
+    """Refuse to train the default model unnamed: it is large, and would be downloaded by leaving out an
+    option."""
     if name in LARGE_BYTES:
         size = f"{LARGE_BYTES[name] / 1e9:.1f} GB"
         raise InputError(
@@ -116,7 +117,7 @@ def _settings(
     sets: tuple[str, ...],
     resumed: Path | None,
 ) -> TrainSettings:
-    """The settings of a new run, or those of the run that goes on, with what is set anew."""
+    """The settings of a new run, or those of the resumed run with overrides."""
     from kcurate.train.config import resolve
     from kcurate.train.run_folder import RunFolder
 

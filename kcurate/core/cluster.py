@@ -1,7 +1,7 @@
 """A Ray cluster: connecting to one, and a pool whose workers are on its nodes.
 
-kcurate must be installed on every node, and the folders of a run be the same on all of them. Not covered:
-referees (`kcurate.judge.referees.ray_cluster`), how a cluster is started.
+kcurate must be installed on every node, and all nodes must share the folders of a run. Not covered: referees
+(`kcurate.judge.referees.ray_cluster`), how a cluster is started.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def connected(address: str) -> Any:
 
 
 def _answers(address: str) -> None:
-    """Refuse a `HOST:PORT` where nothing listens.
+    """Refuse a `HOST:PORT` on which nothing listens.
 
     Raises:
-        InputError: nothing does.
+        InputError: nothing listens.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
@@ -81,9 +81,9 @@ def workers(jobs: int, preload: Sequence[str], *, ray: str | None, serves: int =
 
 
 class _Nodes(Pool):
-    """A worker for each core of a cluster; a node that dies costs its tasks' time.
+    """A worker for each core of a cluster; the tasks of a node that dies run again elsewhere.
 
-    A Ray worker has a pool of one process, so that crashes and limits are what they are on one machine.
+    Each Ray worker has a pool of one process, so that crashes and limits work as on one machine.
     """
 
     def __init__(self, address: str, preload: Sequence[str], serves: int) -> None:
@@ -101,7 +101,7 @@ class _Nodes(Pool):
         cpu_s: float = float("inf"),
         isolate: bool = True,
     ) -> Iterator[tuple[int, R | Failure]]:
-        """As `Pool.run`; a task has a process of its own, whatever `isolate` says."""
+        """As `Pool.run`; every task is isolated in a process, regardless of `isolate`."""
         left = iter(enumerate(tasks))
         running: dict[Any, int] = {}
         while True:

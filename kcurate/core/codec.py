@@ -121,8 +121,7 @@ def converter() -> Converter:
     conv.register_structure_hook_func(lambda t: t == r.Step, lambda d, t: _structure_step(d, t, conv))
     conv.register_structure_hook_func(lambda t: t == r.Arg, lambda d, t: _structure_arg(d, t, conv))
     conv.register_structure_hook_func(
-        lambda t: t == Mapping[str, int] | tuple[r.BenchSize, ...],
-        lambda d, t: _structure_bench(d, t, conv),
+        lambda t: t == Mapping[str, int] | tuple[r.BenchSize, ...], lambda d, t: _structure_bench(d, t, conv)
     )
     conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, lambda value, _: value)
     conv.register_structure_hook_func(lambda t: t == tuple[float, ...], lambda d, _: tuple(map(float, d)))

@@ -1,7 +1,8 @@
-"""What compilers made, kept in files by key for later runs and for the processes of one run.
+"""Results of compilers, kept in files by key for later runs and for the processes of one run.
 
 A key is a hash of everything that the result depends on: text, options, compiler, headers. Each folder is
-bounded; what was not used for the longest time goes first. Not covered: what is compiled, and who may.
+bounded; the least recently used files are deleted first. Not covered: what is compiled, and which processes
+may write.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def key(*parts: object) -> str:
 
 
 def find(path: Path) -> bytes | None:
-    """What is kept in a file; None: nothing, or a file that is not whole."""
+    """The content of a file; None if it is missing or incomplete."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -1,7 +1,7 @@
-"""What a text says about its licence: SPDX tags, licence texts, restrictions, copyright lines.
+"""Finds SPDX tags, licence texts, restrictions and copyright lines in a text.
 
-Licence texts are recognised word for word, so a changed text is not taken for the original. Not covered:
-which file speaks for a kernel (`kcurate.extract.rights`).
+Licence texts must match word for word, so that a modified text does not count as the original. Not covered:
+which file's licence applies to a kernel (`kcurate.extract.rights`).
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ _COPYLEFT = ("GPL", "LGPL", "AGPL", "CC-")
 
 @dataclass(frozen=True)
 class Notices:
-    """What one file says.
+    """The licence statements of one file.
 
-    `license` joins its tags and licence texts (an SPDX expression), `barrier` is a restriction, or words
-    about a licence that cannot be read. `families` are licences that it names beside them. `refers`: it
-    names licences or points to a licence file, and says no more. `spdx` is its first tag.
+    `license` joins its tags and licence texts (an SPDX expression). `barrier`: a restriction, or text about a
+    licence that is not understood. `families`: other licences that it names. `refers`: it only names licences
+    or points to a licence file. `spdx`: its first tag.
     """
 
     license: Sourced | None = None
@@ -102,7 +102,7 @@ class Notices:
 
     @property
     def silent(self) -> bool:
-        """Whether it says nothing about a licence."""
+        """Whether the file says nothing about a licence."""
         return self.license is None and self.barrier is None
 
 
@@ -118,19 +118,19 @@ def canonical(license: str) -> str | None:
 
 def joint(licenses: Iterable[str]) -> str | None:
     """All of the licences in one expression; None without any."""
-    parts = {part for each in set(licenses) for part in ([each] if "(" in each else each.split(" AND "))}
+    parts = {part for name in set(licenses) for part in ([name] if "(" in name else name.split(" AND "))}
     if len(parts) == 1:
         return parts.pop()
     return " AND ".join(f"({part})" if " OR " in part else part for part in sorted(parts)) or None
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two expressions differ in the order of their parts at most."""
+    """Whether two expressions are equal except for the order of their parts."""
     return left == right or ("(" not in left + right and sorted(left.split()) == sorted(right.split()))
 
 
 def of_source(text: str, where: str) -> Notices:
-    """What the comments of a source file say; of a file that is neither C++ nor Python, all of its text."""
+    """The notices in the comments of a source file, or in all of the text if it is neither C++ nor Python."""
     if where.endswith(".py"):
         blocks = _blocks(text, _PYTHON_COMMENTS)
     elif where.endswith((".ipynb", ".json", ".md")):
@@ -141,7 +141,7 @@ def of_source(text: str, where: str) -> Notices:
 
 
 def of_licence_file(text: str, where: str) -> Notices:
-    """What a LICENSE or COPYING file grants; a file that is not recognised as a whole is a barrier."""
+    """The notices of a LICENSE or COPYING file; a file that is not recognised completely is a barrier."""
     notices = _notices([(1, text[:MAX_CHARACTERS])], where, MIN_SHARE)
     if notices.silent:
         return Notices(barrier=Sourced("not a licence that is recognised", where), holders=notices.holders)
@@ -167,59 +167,60 @@ def _blocks(text: str, comments: re.Pattern[str]) -> Iterator[tuple[int, str]]:
 
 @dataclass
 class _Reading:
-    """What the comments of one file state, and what is `left` of them: the line and the text of each."""
+    """Collects what the comments of one file state. `unrecognised`: the line and text of each comment without
+    the recognised parts."""
 
     where: str
     min_share: float
     tags: list[Sourced] = field(default_factory=list)
     texts: list[Sourced] = field(default_factory=list)
     holders: list[Sourced] = field(default_factory=list)
-    left: list[tuple[int, str]] = field(default_factory=list)
+    unrecognised: list[tuple[int, str]] = field(default_factory=list)
     unreadable: Sourced | None = None
 
-    def read(self, first: int, block: str) -> None:
-        """A comment that begins on line `first`."""
-        for number, row in enumerate(block.split("\n"), first):
+    def read(self, line: int, block: str) -> None:
+        """Add a comment that begins at `line`."""
+        for number, row in enumerate(block.split("\n"), line):
             if _HOLDER.search(row):
                 self.holders.append(Sourced(_quoted(row), self.where, number))
-        self.left.append((first, self._without_licences(first, block, self._without_tags(first, block))))
+        self.unrecognised.append((line, self._without_licences(line, block, self._without_tags(line, block))))
 
-    def _without_tags(self, first: int, block: str) -> str:
-        left = block
+    def _without_tags(self, first_line: int, block: str) -> str:
+        remaining = block
         for tag in _TAG.finditer(block):
-            line = first + block.count("\n", 0, tag.start())
+            line = first_line + block.count("\n", 0, tag.start())
             words = tag.group(1).strip(" \t*/-\"'`,;.\\")
             if words.startswith("(") and words.find(")") == len(words) - 1:
                 words = words[1:-1]
             if (spelled := canonical(words)) is not None:
                 self.tags.append(Sourced(spelled, self.where, line))
             elif self.unreadable is None:
-                what = f"{_quoted(words)!r} is not an SPDX expression"
-                self.unreadable = Sourced(what, self.where, line)
-            left = _without(left, tag.start(), tag.end())
-        return left
+                problem = f"{_quoted(words)!r} is not an SPDX expression"
+                self.unreadable = Sourced(problem, self.where, line)
+            remaining = _without(remaining, tag.start(), tag.end())
+        return remaining
 
-    def _without_licences(self, first: int, block: str, left: str) -> str:
-        matches = _recognised(left)
-        covered = sum(len(left[start:end].split()) for _, start, end in matches)
-        for name, start, end in matches if covered >= self.min_share * len(left.split()) else ():
-            self.texts.append(Sourced(name, self.where, first + block.count("\n", 0, start)))
-            left = _without(left, start, end)
-        return left
+    def _without_licences(self, first_line: int, block: str, remaining: str) -> str:
+        matches = _recognised(remaining)
+        covered = sum(len(remaining[start:end].split()) for _, start, end in matches)
+        for name, start, end in matches if covered >= self.min_share * len(remaining.split()) else ():
+            self.texts.append(Sourced(name, self.where, first_line + block.count("\n", 0, start)))
+            remaining = _without(remaining, start, end)
+        return remaining
 
 
 def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Notices:
     reading = _Reading(where, min_share)
-    for first, block in blocks:
-        reading.read(first, block)
-    tags, rest = reading.tags, reading.left
+    for first_line, block in blocks:
+        reading.read(first_line, block)
+    tags, comments = reading.tags, reading.unrecognised
     licenses = [*tags, *reading.texts]
-    license = joint(each.value for each in licenses)
-    families = frozenset(family for _, left in rest for family in _named(left))
-    restricted = reading.unreadable or _first(rest, where, _restrictions(license, families))
-    barrier = restricted or (None if license else _first(rest, where, (_STATEMENT, _RESERVED)))
-    refers = bool(families) or any(_REFERENCE.search(left) for _, left in rest)
-    spoken = sum(len(_STATEMENT.findall(left)) for _, left in rest)
+    license = joint(stated.value for stated in licenses)
+    families = frozenset(family for _, remaining in comments for family in _named(remaining))
+    restricted = reading.unreadable or _first(comments, where, _restrictions(license, families))
+    barrier = restricted or (None if license else _first(comments, where, (_STATEMENT, _RESERVED)))
+    refers = bool(families) or any(_REFERENCE.search(remaining) for _, remaining in comments)
+    statements = sum(len(_STATEMENT.findall(remaining)) for _, remaining in comments)
     stated = Sourced(license, where, licenses[0].line) if license else None
     if barrier is not None and not (license and license.startswith("LicenseRef-")):
         stated = None
@@ -228,32 +229,32 @@ def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Not
         None if stated else barrier,
         tags[0] if tags else None,
         families,
-        refers and restricted is None and spoken <= _MAX_STATEMENTS,
+        refers and restricted is None and statements <= _MAX_STATEMENTS,
         tuple(dict.fromkeys(reading.holders))[:MAX_HOLDERS],
     )
 
 
 def _restrictions(license: str | None, families: frozenset[str]) -> list[re.Pattern[str]]:
-    """What restricts use; beside a licence also the name of another one that asks for more."""
+    """The text that restricts use; next to a licence, also the name of a stricter one."""
     foreign = [name for name in _COPYLEFT if name in families and license and not _has(license, name)]
     return [_RESTRICTED, *(_FAMILIES[name] for name in foreign)]
 
 
-def _first(rest: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]) -> Sourced | None:
+def _first(texts: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]) -> Sourced | None:
     """The first line with any of the patterns."""
     for pattern in patterns:
-        for first, left in rest:
-            if pattern is _RESTRICTED and not _any_of(_RESTRICTING_WORDS, left):
+        for line, remaining in texts:
+            if pattern is _RESTRICTED and not _any_of(_RESTRICTING_WORDS, remaining):
                 continue
-            if match := pattern.search(left):
-                before = left.rfind("\n", 0, match.start()) + 1
-                row = left[before:].split("\n", 1)[0]
-                return Sourced(_quoted(row), where, first + left.count("\n", 0, match.start()))
+            if match := pattern.search(remaining):
+                row_start = remaining.rfind("\n", 0, match.start()) + 1
+                row = remaining[row_start:].split("\n", 1)[0]
+                return Sourced(_quoted(row), where, line + remaining.count("\n", 0, match.start()))
     return None
 
 
 def explained(notices: Notices, license: str) -> bool:
-    """Whether words that cannot be read by themselves only name this licence, or point to its file."""
+    """Whether text that is not understood by itself only names this licence, or points to its file."""
     return notices.refers and all(_has(license, name) for name in notices.families)
 
 
@@ -269,7 +270,7 @@ def _named(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _recognised(text: str) -> tuple[tuple[str, int, int], ...]:
-    """The licence texts in a text: identifier, start, end; links to licences are none."""
+    """The licence texts in a text, as identifier, start, end; links to licences do not count."""
     from licenseclassifier import identify_license
 
     matches = []
@@ -282,7 +283,7 @@ def _recognised(text: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """The text with blanks in place of a part; line ends are kept."""
+    """The text with a part replaced by blanks; line ends are kept."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 

@@ -1,4 +1,4 @@
-"""What a process that reads hostile data prints, as far as it fits into memory."""
+"""Collects the output of a process that reads untrusted data, up to a limit."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import time
 
 
 class TooLong(Exception):  # noqa: N818 - an event that the caller names
-    """A process printed more than it may."""
+    """A process printed more than the limit."""
 
 
 def collected(
     process: subprocess.Popen[bytes], limit_s: float, max_bytes: int, *, rest: bool = True
 ) -> tuple[bytes, bytes]:
-    """The first `max_bytes` of each stream (those that are pipes) of a process that ends by itself.
-
-    `rest`: the rest is read and dropped.
+    """The first `max_bytes` of each stream (those that are pipes) of a process that ends by itself. `rest`:
+    output beyond that is read and dropped.
 
     Raises:
         subprocess.TimeoutExpired: it did not end within `limit_s` seconds. TooLong: it printed more, and

@@ -1,4 +1,4 @@
-"""How a stage reports progress: the caller passes a function that takes one line of text."""
+"""A stage reports progress through notes: the caller passes a function that takes one line of text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Declares the option of a settings field: its name, help and limits, in one place.
 
 A stage's `settings.py` annotates the fields of its class with `Option` or `Argument`. From these
-`kcurate.cli.signatures` makes the command's options, and with them their environment variables, their keys in
+`kcurate.cli.signatures` makes the command's options, their environment variables, their keys in
 `kcurate.toml` (`kcurate.core.config`) and their lines in docs/cli.md. Fields without an annotation can be set
 from Python only.
 """
@@ -27,8 +27,8 @@ class Option:
 
     `flags`: as typed, separated by spaces. `min`, `max`: limits of a number, inclusive. `default`: the
     command's default if it differs from the field's; None: the field's default, not shown in the help.
-    `read`: makes the field's value from the texts of an option that may be repeated.
-    `completes`: what a shell offers for it, a name of `kcurate.cli.completing`. `check`: MODULE:FUNCTION that
+    `read`: makes the field's value from the texts of an option that may be repeated. `completes`: the
+    function of `kcurate.cli.completing` that gives a shell's completions. `check`: MODULE:FUNCTION that
     raises `InputError` for a value that the option cannot have; it runs before the command does anything.
     """
 
@@ -88,8 +88,7 @@ RayWorkersOption = Annotated[
 JsonOption = Annotated[bool, Option("Print one JSON object and nothing else.")]
 Backend = Literal["auto", "cuda", "emulator"]
 BackendOption = Annotated[
-    Backend,
-    Option("cuda, emulator, or auto: the GPU if there is one, else the emulator.", metavar="NAME"),
+    Backend, Option("cuda, emulator, or auto: the GPU if there is one, else the emulator.", metavar="NAME")
 ]
 GpuOption = Annotated[
     str,

@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Row(NamedTuple):
-    """A file below the workspace, or a line of a file of lines; `content` None: not asked for, or removed."""
+    """A file of the workspace, or one line of a file of lines; `content` None: not requested, or removed."""
 
     path: str
     removed: bool = False
@@ -53,10 +53,10 @@ def _schema() -> Any:
 
 
 class Shard:
-    """One shard, open; damaged parts of it are reported once and hold nothing.
+    """One open shard; damaged parts are reported once and count as empty.
 
     Raises:
-        ValueError, OSError: it cannot be opened, or has not the columns of a shard.
+        ValueError, OSError: it cannot be opened, or lacks the columns of a shard.
     """
 
     def __init__(self, path: Path, first: int, last: int) -> None:
@@ -103,7 +103,7 @@ class Shard:
         return rows
 
     def rows(self, folder: str, *, content: bool) -> Iterator[Row]:
-        """The rows at or below a folder, in order; a path that comes twice counts once."""
+        """The rows at or below a folder, in order; of repeated paths only one."""
         low, high = (folder, f"{folder}0") if folder else ("", "\U0010ffff")  # "0" follows "/"
         last: Row | None = None
         for group in self.groups(low, high):
@@ -156,18 +156,18 @@ class Shards:
         self._changed_ns = self._listed_ns = -1
 
     def __iter__(self) -> Iterator[Shard]:
-        """Those that can be read, oldest first."""
+        """The readable shards, oldest first."""
         self._refresh()
         return iter([shard for _, (_, shard) in sorted(self._open.items()) if shard is not None])
 
     @property
     def damaged(self) -> list[str]:
-        """Those that cannot be read."""
+        """The unreadable shards."""
         self._refresh()
         return sorted(name for name, (_, shard) in self._open.items() if shard is None or shard.damaged)
 
     def _refresh(self) -> None:
-        """Open what is new. A folder that changed within a second of the last look may have changed again."""
+        """Open new shards. A folder that changed within a second of the last look may have changed again."""
         try:
             changed_ns = self.folder.stat().st_mtime_ns
         except FileNotFoundError:  # unpacked meanwhile
@@ -242,7 +242,7 @@ def merged(shards: Iterable[Shard], folder: str, *, content: bool) -> Iterator[R
 
 
 def write(folder: Path, first: int, last: int, rows: Iterable[Row]) -> None:
-    """Write a shard; it is there when it is complete.
+    """Write a shard; it appears only when complete.
 
     Raises:
         InputError: it cannot be written, or a row cannot be read.

@@ -57,7 +57,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def start(root: Path) -> None:
-    """Make a workspace a packed one.
+    """Mark a workspace as packed.
 
     Raises:
         InputError: it cannot be written.
@@ -80,7 +80,8 @@ class _Written:
 
 
 def after_writing(place: Place | None) -> None:
-    """Count a file; after `MOVE_AFTER` of them those of its workspace move, unless one is being written."""
+    """Count a written file; after `MOVE_AFTER` of them, pack its workspace, unless a file is being
+    written."""
     if place is None:
         return
     _Written.count += 1
@@ -106,7 +107,7 @@ def pack(root: Path, *, wait: bool = True) -> int:
     Raises:
         InputError: a shard cannot be written; the files stay.
     """
-    moved = 0
+    moved_files = 0
     with locked(root, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)) as is_held:
         if not is_held:
             return 0
@@ -114,13 +115,14 @@ def pack(root: Path, *, wait: bool = True) -> int:
         while batch := _batch(root, number := newest(root / FOLDER) + 1):
             write(root / FOLDER, number, number, _rows(batch))
             _unlink(root, batch)
-            moved += len(batch)
+            moved_files += len(batch)
         _merge(shards_of(root))
-    return moved
+    return moved_files
 
 
 def _tidy(root: Path) -> None:
-    """Remove what a killed process left: shards and lines that are in another shard, unfinished ones."""
+    """Remove leftovers of a killed process: unfinished shards, and shards and lines that are in another
+    shard."""
     folder = root / FOLDER
     current = listed(folder)
     for path in folder.iterdir():
@@ -171,27 +173,27 @@ def _is_text(name: str) -> bool:
 
 
 def _rows(batch: Sequence[_File]) -> Iterator[Row]:
-    for each in batch:
-        if each.kind == "lines":
-            with each.path.open("rb") as file:
+    for moved in batch:
+        if moved.kind == "lines":
+            with moved.path.open("rb") as file:
                 for line in file:
-                    yield each.row._replace(content=line)
+                    yield moved.row._replace(content=line)
         else:
-            content = each.path.read_bytes() if each.kind == "file" else None
-            yield each.row._replace(content=content)
+            content = moved.path.read_bytes() if moved.kind == "file" else None
+            yield moved.row._replace(content=content)
 
 
 def _unlink(root: Path, batch: Sequence[_File]) -> None:
     """Remove files that are in a shard now, unless an editor saved them meanwhile, and empty folders."""
-    for each in batch:
+    for moved in batch:
         with contextlib.suppress(FileNotFoundError):
-            now = each.path.lstat()
+            now = moved.path.lstat()
             if (now.st_ino, now.st_mtime_ns, now.st_size) == (
-                each.status.st_ino, each.status.st_mtime_ns, each.status.st_size,
+                moved.status.st_ino, moved.status.st_mtime_ns, moved.status.st_size,
             ):  # fmt: skip
-                each.path.unlink()
+                moved.path.unlink()
     tops = {root / top for top in PACKED}
-    for folder in sorted({each.path.parent for each in batch}, reverse=True):
+    for folder in sorted({moved.path.parent for moved in batch}, reverse=True):
         with contextlib.suppress(OSError):
             while folder not in tops:
                 folder.rmdir()
@@ -199,7 +201,7 @@ def _unlink(root: Path, batch: Sequence[_File]) -> None:
 
 
 def _merge(shards: Shards) -> None:
-    """Replace the newest shards by one, so that an older shard is larger than all newer ones together.
+    """Merge the newest shards, until each shard is larger than all newer ones together.
 
     A shard with a damaged part stays as it is.
     """
@@ -234,7 +236,8 @@ def _unless_damaged(rows: Iterable[Row], run: Sequence[Shard], before: int) -> I
 
 
 def _run(shards: Shards) -> list[Shard]:
-    """The newest shards that are worth merging, oldest first."""
+    """The newest shards to merge into one, oldest first: those not much larger than the newer ones
+    together."""
     run: list[Shard] = []
     size = 0
     readable = {shard.path.name: shard for shard in shards}
@@ -249,7 +252,8 @@ def _run(shards: Shards) -> list[Shard]:
 
 
 def unpack(root: Path, folders: Sequence[str] = ()) -> tuple[int, int]:
-    """Write the shards' records as files again; the shards go, unless `folders` are named or one is damaged.
+    """Write the shards' records as files again; then remove the shards, unless `folders` are named or one is
+    damaged.
 
     Returns how many were written, and how many could not be because a file or a folder is in the way.
 
@@ -276,17 +280,18 @@ def unpack(root: Path, folders: Sequence[str] = ()) -> tuple[int, int]:
 
 
 def _put(target: Path, rows: Iterable[Row], newest: int, *, whole: bool) -> bool:
-    """Write one file, unless there is a newer one; a file of lines gets the packed ones first."""
+    """Write one file unless a newer one exists; in a file of lines the packed lines come first. Returns
+    whether it wrote."""
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way of a packed file")
     contents: Iterator[bytes] = (row.content for row in rows if row.content is not None)
-    earlier: list[Path] = []
+    later_parts: list[Path] = []
     if target.suffix == ".jsonl" and target.parent.name == "verdicts" and whole:
         packed = list(contents)
         if target.exists() and target.read_bytes().startswith(b"".join(packed)):
             return False  # an earlier unpacking was killed
-        earlier = [*moving(target, newest), *([target] if target.exists() else [])]
-        contents = joined([*packed, *(path.read_bytes() for path in earlier)])
+        later_parts = [*moving(target, newest), *([target] if target.exists() else [])]
+        contents = joined([*packed, *(path.read_bytes() for path in later_parts)])
     elif os.path.lexists(target) or removal_mark(target).exists():
         return False
     first = next(contents, None)
@@ -302,7 +307,7 @@ def _put(target: Path, rows: Iterable[Row], newest: int, *, whole: bool) -> bool
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    for path in earlier:
+    for path in later_parts:
         if path != target:
             path.unlink()
     return True

@@ -1,7 +1,7 @@
 """Files of a workspace by path, whether they are files or rows of a shard.
 
-A workspace with the folder `packs/` is packed: what is written becomes a file as ever, and later a row
-(`kcurate.core.packing`). A file counts more than a row.
+A workspace with the folder `packs/` is packed: a write makes a file, which later becomes a row
+(`kcurate.core.packing`). A file takes precedence over a row.
 
 packs/lock            shared by writers, exclusive while files become rows
 .<name>.removed       a row's path that was removed
@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def locked(root: Path, kind: int) -> Iterator[bool]:
-    """Hold the workspace's lock; False if that takes waiting and `kind` has LOCK_NB."""
+    """Hold the workspace's lock; gives False if it is taken and `kind` has LOCK_NB."""
     try:
         lock = os.open(root / FOLDER / "lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError:  # unpacked meanwhile, or read-only: nobody moves files there
@@ -122,7 +122,7 @@ def remove(path: Path) -> None:
 
 
 def removal_mark(path: Path) -> Path:
-    """What is beside the files of a folder if a row of that path was removed."""
+    """The marker file that says that the row of a path was removed."""
     return path.with_name(f".{path.name}.removed")
 
 
@@ -189,7 +189,7 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def joined(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The parts of a file of lines; a line that a killed writer left partial ends before the next one."""
+    """The parts of a file of lines joined; a partial line of a killed writer gets a line end."""
     complete = True
     for part in parts:
         if not complete:

@@ -1,4 +1,4 @@
-"""What installed packages add, by entry points: rewrite rules, readers of files, rewards.
+"""Plugins of installed packages, by entry points: rewrite rules, readers of files, rewards.
 
 | group | an entry point is | used by |
 |---|---|---|
@@ -6,8 +6,8 @@
 | `kcurate.readers` | a `FormReader` (`kcurate.forms.readers`) | `kcurate extract` |
 | `kcurate.rewards` | a function of a group of completions (`kcurate.reward.own_reward`) | `--reward NAME` |
 
-One that cannot be loaded, or is something else, costs one line that names it. Not covered: what each is
-asked for (the modules named above); `examples/plugin/` has one of each.
+An entry point that cannot be loaded, or has another type, is reported in one line. Not covered: how each is
+used (the modules named above); `examples/plugin/` has one of each.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def names(group: str) -> tuple[str, ...]:
 
 
 def one(group: str, name: str, wrong: Wrong) -> Plugin | str | None:
-    """The plugin of that name, the line on why it cannot be used, or None: there is none."""
+    """The plugin of that name, the line on why it cannot be used, or None if there is none."""
     points = _points(group)
     return next((_loaded(point, wrong) for point in points if point.name == name), None)
 
@@ -64,7 +64,7 @@ def every(group: str, wrong: Wrong) -> Loaded:
     )
 
 
-def said(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An exception of a plugin in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_SHOWN]
 
@@ -80,5 +80,5 @@ def _loaded(point: EntryPoint, wrong: Wrong) -> Plugin | str:
         value = point.load()
         why = wrong(value)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary around a stranger's module
-        why = said(error)
+        why = one_line(error)
     return Plugin(point.name, label, value) if why is None else f"{label} is not used: {why}"

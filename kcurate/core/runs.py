@@ -114,7 +114,8 @@ class Run:
         return Summary(self.stage, counts, wall_s, shown(str(self.workspace)), tuple(self._results), run)
 
     def finish(self, counts: Mapping[str, Mapping[str, int]], *, pack: bool = True) -> Summary:
-        """Write `summary.json`, which only a finished run has; `pack` the files of a packed workspace."""
+        """Write `summary.json`, which only a finished run has; `pack`: then pack the files of a packed
+        workspace."""
         if pack and packing.is_packed(self.workspace):
             packing.pack(self.workspace)
         summary = self.summary(counts)

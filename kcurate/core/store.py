@@ -1,8 +1,8 @@
 """The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
 
-A record is a file, or a row of a shard in a packed workspace: whoever asks for one by its path need not know.
-Not covered: shards (`kcurate.core.packs`), the layout of a workspace (`kcurate.core.workspace`), records as
-plain data (`kcurate.core.codec`)."""
+A record is a file, or in a packed workspace a row of a shard; both are addressed by path. Not covered: shards
+(`kcurate.core.packs`), the layout of a workspace (`kcurate.core.workspace`), records as plain data
+(`kcurate.core.codec`)."""
 
 from __future__ import annotations
 
@@ -164,10 +164,10 @@ def pretty_json(data: Any) -> bytes:
     return (json_text.pretty(data) + "\n").encode()
 
 
-def write_json(path: Path, record: Any, *, schema: str | None = None, durable: bool = True) -> None:
+def write_json(path: Path, record: Any, *, durable: bool = True) -> None:
     """Write a record as pretty JSON after checking it against its schema; `durable` as in `write_bytes`."""
     data = codec.to_data(record)
-    check_schema(schema or schema_of(type(record)), data, where=str(path))
+    check_schema(schema_of(type(record)), data, where=str(path))
     write_bytes(path, pretty_json(data), durable=durable)
 
 
@@ -175,14 +175,14 @@ def _load(path: Path) -> Any:
     return codec.parse(own_files.read(path), where=str(path))
 
 
-def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
+def read_json(path: Path, cls: type[T]) -> T:
     """Read one record, schema-checked.
 
     Raises:
         InputError: the file cannot be read. RecordError: it is not a valid record of this type.
     """
     data = _load(path)
-    check_schema(schema or schema_of(cls), data, where=str(path))
+    check_schema(schema_of(cls), data, where=str(path))
     return codec.from_data(cls, data, where=str(path))
 
 

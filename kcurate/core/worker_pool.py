@@ -88,8 +88,8 @@ class Pool:
     """Up to `jobs` workers (0: one per core), kept from one call of `run` to the next; a context manager.
 
     `preload`: the modules with the functions to run, imported once for all workers. `serves`: how many tasks
-    a worker does before another takes its place (0: no limit), for functions that leave something behind.
-    `alone`: this is a worker itself, whose death is one task's failure: callers ask for no further processes.
+    a worker does before another takes its place (0: no limit), for functions that leak resources. `alone`:
+    this is a worker itself, whose death is one task's failure: callers start no further processes.
     """
 
     def __init__(
@@ -122,8 +122,8 @@ class Pool:
     ) -> Iterator[tuple[int, R | Failure]]:
         """Apply a module-level function to every task; yields (index, result or failure) in any order.
 
-        A task has `timeout_s` seconds, and `cpu_s` seconds of CPU time with all processes that it starts,
-        which a busy machine does not shorten.
+        A task has `timeout_s` seconds, and `cpu_s` seconds of CPU time with all processes that it starts, a
+        limit that does not depend on the load of the machine.
 
         Raises:
             KcurateError: raised by `function` itself.
@@ -199,7 +199,7 @@ def _ready(busy: list[_Worker]) -> list[_Worker]:
 
 
 def _with_children(pid: int | None) -> Iterator[int]:
-    """A process and all below it, as far as /proc tells."""
+    """A process and all its descendants, from /proc."""
     if pid is not None:
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
             with contextlib.suppress(OSError):
@@ -209,7 +209,7 @@ def _with_children(pid: int | None) -> Iterator[int]:
 
 
 def _cpu_s(pid: int | None) -> float:
-    """CPU time of a process and of all below it, those that have ended included; 0 without Linux's /proc."""
+    """CPU time of a process and all its descendants, including ended ones; 0 without Linux's /proc."""
     ticks = 0
     for each in _with_children(pid):
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ class _Rooted(Protocol):
 
 
 class Inside:
-    """A class attribute that is a path inside the object's `root`."""
+    """A descriptor for a path inside the object's `root`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -42,9 +42,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Content:
-    """What the card describes: rows of `pairs` by split, the data files, gates, version.
+    """The content that the card describes: rows of `pairs` by split, data files, gates, version.
 
-    `taught`: the rows of `sft`, of which one is shown. `lengths`: by config, the `text_bytes` of its rows.
+    `taught`: the rows of `sft`, one of which becomes the example. `lengths`: by config, the `text_bytes` of
+    its rows.
     """
 
     splits: Mapping[str, Rows]

@@ -1,4 +1,4 @@
-"""The columns of each config with their types (`columns.toml`), and the words of the card (`card.toml`).
+"""The columns of each config with their types (`columns.toml`), and the texts of the card (`card.toml`).
 
 A test keeps both lists of columns equal.
 """

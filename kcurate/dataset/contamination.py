@@ -2,8 +2,8 @@
 
 A set is a folder (every source file is an item), or one file of rows in JSON, JSON lines or Parquet (every
 row is an item). Python that uses Triton is also compared without comments, in the layout of our rows. N-gram
-containment finds copied text. It cannot find an independent implementation of the same computation: for
-three sets `sources/relatives.json` names, by family, the tasks that ask for it.
+containment finds copied text. It cannot find an independent implementation of the same computation: for three
+sets `sources/relatives.json` lists, by family, the tasks that compute the same.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Reference:
     items: Mapping[str, Grams]
     index: Mapping[bytes, Sequence[str]]
 
-    def asks_for(self, family: str) -> str | None:
-        """A task of this set that asks for what a family computes, if it is a set that `relatives` knows."""
+    def related_task(self, family: str) -> str | None:
+        """A task of this set that computes the same as a family, if the set is listed in `relatives`."""
         known = (name for name in relatives(family) if name.partition("/")[0].lower() in self.name.lower())
         return next(known, None)
 
@@ -84,7 +84,7 @@ def _by_family() -> Mapping[str, tuple[str, ...]]:
 
 
 def relatives(family: str) -> tuple[str, ...]:
-    """Tasks of KernelBench, robust-kbench and TritonBench that ask for what a family computes: by name, and
+    """Tasks of KernelBench, robust-kbench and TritonBench that compute the same as a family: by its name, or
     by operator graph for composed problems."""
     if family.startswith(KERNELBENCH):
         return (f"KernelBench/{family.removeprefix(KERNELBENCH)}",)

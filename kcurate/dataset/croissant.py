@@ -63,7 +63,7 @@ def _field(records: str, path: str, column: str, kind: Kind) -> dict[str, Any]:
 
 
 def _typed(name: str, path: str, column: str, kind: Any, *members: str) -> dict[str, Any]:
-    """A field without its description; `members`: where it lies in the structs of its column."""
+    """A field without its description; `members`: its path in the structs of its column."""
     source: dict[str, Any] = {"fileObject": {"@id": path}, "extract": {"column": column}}
     if members:
         source["transform"] = {"jsonPath": ".".join(members)}

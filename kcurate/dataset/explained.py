@@ -1,10 +1,10 @@
 """Rows of `explained`: the answers of `sft`, with comments, after a diagnosis and what the answer changes.
 
-The prompt lists what was measured of the given side (`measured`); the answer states nothing else. Its
+The prompt lists the measurements of the given side (`measured`); the answer states nothing else. Its
 diagnosis repeats times, launches and the counters that limit the given side: above a threshold, most
-significant first, and only if the answer changes it enough (`material`). Its change names techniques as
-causes only where taking one away cost time, or a rung of a ladder that adds nothing else gains. Not covered:
-the sentences (`kcurate.prompts.explained`).
+significant first, and only if the answer changes it enough (`material`). Its change names a technique as a
+cause only if removing it cost time, or if the rung of a ladder that adds only this technique gains. Not
+covered: the sentences (`kcurate.prompts.explained`).
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def explained(
     causes: Mapping[str, float],
     technique: str | None = None,
 ) -> str | None:
-    """The answer to a pair's prompt in three parts; None without a cause, or if `technique`, which the prompt
-    asks for, is none.
+    """The answer to a pair's prompt in three parts; None without a cause, or if the prompt's `technique` is
+    not one.
 
-    `pair` as published, `row` its row of `pairs`. `both`: the profiles of the slow and the fast side on the
+    `pair`: as published; `row`: its row of `pairs`. `both`: the profiles of the slow and the fast side on the
     row's GPU. `causes`: by technique, how many times as long the answer takes without it.
     """
     answer, language = shown.answer_of(pair.fast, pair.slow), pair.fast.language
@@ -73,15 +73,16 @@ def explained(
     if not code or shown.shown_code(code) != pair.fast.code:
         code = answer.code
     written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers), language)
-    first, second = diagnosis(row, pair, both), list(techniques(causes))
-    if not second or technique not in (None, *named(causes)):
+    diagnosis_facts, change_facts = diagnosis(row, pair, both), list(techniques(causes))
+    if not change_facts or technique not in (None, *named(causes)):
         return None
-    second += _launched(pair)
-    return write(_sentences(pair.id, first), _sentences(pair.id, iter(second)), written)
+    change_facts += _launched(pair)
+    return write(_sentences(pair.id, diagnosis_facts), _sentences(pair.id, iter(change_facts)), written)
 
 
 def measured(row: Mapping[str, Any], pair: Candidate, given: Profile | None) -> Iterator[str]:
-    """What a prompt lists of the given side: times, launches, resources, and counters if it has a profile."""
+    """The lines of a prompt about the given side: times, launches, resources, and counters if it has a
+    profile."""
     for fact in _measurements(row, pair):
         yield say(fact, 0)
     for kernel in _named(row, pair):
@@ -102,7 +103,7 @@ def _sentences(name: str, facts: Iterator[Fact]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """A number to three significant digits; from 1,000 on all digits before the point."""
+    """A number to three significant digits; from 1,000 on, with all digits before the decimal point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -112,6 +113,7 @@ def share(value: float) -> str:
 
 
 def _measurements(row: Mapping[str, Any], pair: Candidate) -> Iterator[Fact]:
+    """The given side's time, its share of the copy bandwidth, and its number of launches."""
     yield Fact("time", {"us": number(row["slow_us"]), "gpu": row["device"]})
     if row["copy_fraction"]:
         yield Fact("reach", {"share": share(row["copy_fraction"] * row["fast_us"] / row["slow_us"])})
@@ -169,15 +171,15 @@ def _access_limits(code: str, before: Mapping[str, float], improved: Mapping[str
 
 
 def _conflicts(values: Mapping[str, float]) -> float:
-    """The share of shared memory's passes that bank conflicts add; 0 if it is not known."""
+    """The share of shared-memory passes that bank conflicts add; 0 if unknown."""
     passes = values.get("shared_wavefronts", 0.0)
     return values.get("shared_conflicts", 0.0) / passes if passes else 0.0
 
 
 def material(counter: str, pair: Candidate, both: Both) -> bool:
-    """Whether a counter changes by `LEAST_CHANGE` of its whole from the given side to the answer.
+    """Whether a counter changes by `LEAST_CHANGE` of its total from the given side to the answer.
 
-    The whole is: for traffic of device memory the reads and writes of the given side; for a stall reason the
+    The total is: for traffic of device memory the reads and writes of the given side; for a stall reason the
     sum of its `STALLS`; for passes of shared memory and atomics its instructions (`ISSUED`); for local memory
     its L2 traffic; for a percentage 100; for launches, instructions, L2 traffic and sectors the larger of
     both sides' values. A change in sectors is weighted by the part of the problem's bytes that is loaded, or
@@ -202,7 +204,7 @@ def material(counter: str, pair: Candidate, both: Both) -> bool:
 
 
 def _weight(counter: str, pair: Candidate) -> float:
-    """The share of the buffers' bytes that a sector counter is about; 1 for other counters."""
+    """The share of the buffers' bytes that a sector counter covers; 1 for other counters."""
     if counter not in _SECTORS or pair.problem is None:
         return 1.0
     problem = pair.problem
@@ -215,10 +217,10 @@ def _weight(counter: str, pair: Candidate) -> float:
 def named(causes: Mapping[str, float]) -> list[str]:
     """The techniques that an answer names as causes, the one that saves most first."""
     defined = vocabulary()
-    known = [
+    causing = [
         name for name in causes if name in defined and name != _SAYS_NOTHING and causes[name] >= LEAST_GAIN
     ]
-    return sorted(known, key=lambda name: (-causes[name], name))[:MOST]
+    return sorted(causing, key=lambda name: (-causes[name], name))[:MOST]
 
 
 def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
@@ -230,7 +232,7 @@ def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
 
 
 def _launched(pair: Candidate) -> Iterator[Fact]:
-    """How many launches the answer's plan has, if that is another number."""
+    """The fact on the number of launches, if it differs between the sides."""
     before, after = (launches(pair.problem, side) for side in (pair.slow, pair.fast))
     if before is not None and after is not None and before != after:
         yield Fact("other_launches", {"count": _launches(after), "before": _launches(before)})
@@ -241,9 +243,8 @@ def causes_of(
 ) -> Mapping[str, float]:
     """By technique, how many times as long a pair's fast side takes without it.
 
-    From ablations (`worth`), from `slower` answers to the same prompt (with how many times as long they take
-    at least) whose techniques are the pair's but for one, and from the pair itself if a rule took away its
-    only technique.
+    From ablations (`worth`), from `slower` answers to the same prompt (with the least ratio of times) that
+    lack one of the pair's techniques, and from the pair itself if a rule removed its only technique.
     """
     ratios = dict(pair.worth)
     for other, ratio in slower:
@@ -269,8 +270,8 @@ def launches(problem: Problem | None, side: Side) -> int | None:
 def _named(row: Mapping[str, Any], pair: Candidate) -> Iterator[Mapping[str, Any]]:
     """The resources of the given side's kernels that its code names.
 
-    Not those of kernels that are compiled several times, as templates and in Triton are, once for each size:
-    their names are the compiler's, and which of them was timed is not on record.
+    Kernels that are compiled once per size (templates, Triton) are left out: their names are the compiler's,
+    and no record says which of them was timed.
     """
     words = frozenset(re.findall(r"\w+", pair.slow.code))
     yield from (kernel for kernel in json.loads(row["slow_resources"]) if kernel["kernel"] in words)

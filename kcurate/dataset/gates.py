@@ -60,7 +60,7 @@ def sketch(code: str, plan: str) -> Sketch:
 
 
 class Seen:
-    """The pairs accepted so far; `find` says which of them a new pair duplicates."""
+    """The pairs accepted so far; `find` returns which of them a new pair duplicates."""
 
     def __init__(self, near: float = NEAR) -> None:
         self._near = near
@@ -70,7 +70,7 @@ class Seen:
         self._bands: dict[tuple[int, bytes], list[str]] = {}
 
     def find(self, row: Mapping[str, Any]) -> str | None:
-        """What the row duplicates, in words; None if nothing."""
+        """A description of the pair that the row duplicates; None if none."""
         for shared, key in _keys(row).items():
             if key in self._exact:
                 return f"{shared} as {self._exact[key]}"
@@ -179,7 +179,8 @@ class Gates:
         return None
 
     def leaks(self, rows: Iterable[Mapping[str, Any]], sides: Mapping[str, str | None]) -> dict[str, Refusal]:
-        """By id, the rows that would show test rows, or tasks of the sets, to who trains; also in `refusals`.
+        """By id, the rows that would leak test rows or tasks of the sets into training; also added to
+        `refusals`.
 
         `sides`: the split of each row; None if it shares functions with both.
         """
@@ -196,7 +197,7 @@ class Gates:
                 why = "one of its sides is also in the test split"
             elif row["id"] in alike:
                 why = alike[row["id"]]
-            elif asked := next(filter(None, (some.asks_for(row["family"]) for some in self._sets)), None):
+            elif asked := next(filter(None, (some.related_task(row["family"]) for some in self._sets)), None):
                 why = f"{asked} asks for what it computes"
             else:
                 continue
@@ -231,9 +232,9 @@ class Gates:
 def _like_test_answers(
     rows: Sequence[Mapping[str, Any]], sides: Mapping[str, str | None]
 ) -> Mapping[str, str]:
-    """By id, the rows for training that hold most of a test row's answer, and what they hold, in words.
+    """By id, the training rows that contain most of a test row's answer, with a description.
 
-    Composed problems share schedules, so that an answer may be another one in all but an operator.
+    Composed problems share schedules, so that two answers may differ in one operator only.
     """
     of = {side: [row for row in rows if sides[row["id"]] == side] for side in ("train", "test")}
     tested, taught = ([row["fast_code"] for row in of[side]] for side in ("test", "train"))
@@ -246,11 +247,11 @@ def _like_test_answers(
 def lacking(
     candidate: Candidate, verdict: Verdict, minimal: frozenset[str] = frozenset()
 ) -> tuple[str, str] | None:
-    """What a confirmed pair must not be published without, a name and a detail; None if nothing lacks.
+    """A missing requirement for publishing a confirmed pair, as a name and a detail; None if none is missing.
 
-    Sides of others are run under compute-sanitizer, and the search for needless parts of a slow side that was
-    made must have ended. For one that our rules made it may have ended on other sides by the same rules,
-    `minimal` (`kcurate.verdicts.standing.minimal_templates`).
+    Sides from elsewhere must have run under compute-sanitizer, and the search for needless parts of a made
+    slow side must be complete. For one made by our rules it may be complete for other sides by the same
+    rules, `minimal` (`kcurate.verdicts.standing.minimal_templates`).
     """
     ours = candidate.origin.trust == "ours"
     if verdict.outcome is not Outcome.CONFIRMED:
@@ -268,7 +269,7 @@ def lacking(
 
 
 def bad_row(row: Mapping[str, Any]) -> str | None:
-    """What is wrong with the row; None if it reads back as a pair and every column has its type."""
+    """Why the row is invalid; None if it reads back as a pair and every column has its type."""
     if list(row) != list(COLUMNS):
         return "its columns are not those of the pairs config"
     for name, kind in COLUMNS.items():

@@ -23,7 +23,8 @@ _AS_IS = re.compile(r"(?:^|[\s(])CC-BY(?:-NC)?-ND-")
 
 
 def refusal(license: str | None, allowed: Collection[str], unshown: str | None = None) -> str | None:
-    """Why a row under this licence is refused; None if it is not. `unshown`: why nothing states it."""
+    """Why a row under this licence is refused; None if it is accepted. `unshown`: why no record shows the
+    licence."""
     if (license or UNKNOWN) in allowed:
         return None
     if unshown:
@@ -42,7 +43,8 @@ def refusal(license: str | None, allowed: Collection[str], unshown: str | None =
 
 
 def unshown(kernels: Iterable[Kernel]) -> str | None:
-    """Why the licence of a pair of these kernels cannot be shown; None if each record says what states it."""
+    """Why the licence of a pair of these kernels cannot be shown; None if each record names the file that
+    states it."""
     for kernel in kernels:
         if kernel.rights is not None and kernel.rights.refused:
             return f"{kernel.name}: {kernel.rights.refused}"

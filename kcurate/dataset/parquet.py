@@ -31,8 +31,8 @@ _DATA_FILE = re.compile(
 class DataFile:
     """The one file of a split of a config, with `columns`; `table_bytes`: the size of its table in memory.
 
-    Its name has a hash of its content, since `datasets` caches a repository by the names of its files and
-    would give the rows of a dataset that was replaced in place.
+    Its name has a hash of its content, since `datasets` caches a repository by its file names: after a
+    dataset is replaced in place, it would return the old rows.
     """
 
     config: str
@@ -44,13 +44,13 @@ class DataFile:
 
     @property
     def path(self) -> str:
-        """Where it lies in the dataset folder."""
+        """Its path in the dataset folder."""
         digest = hashlib.sha256(self.content).hexdigest()[:16]
         return f"{self.config}/{self.split}-00000-of-00001-{digest}.parquet"
 
 
 def data_files(config: str, splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[DataFile]:
-    """The files of a config, one a split (each of at least one row), all with the same columns."""
+    """The files of a config, one per split (each with at least one row), all with the same columns."""
     filled = {name for rows in splits.values() for row in rows for name in SPARSE if row.get(name)}
     columns = {name: kind for name, kind in CONFIGS[config].items() if name not in SPARSE - filled}
     return [DataFile(config, split, *_written(columns, rows), columns) for split, rows in splits.items()]

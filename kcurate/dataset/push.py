@@ -203,7 +203,7 @@ def _compare(
 
 
 def _counted(changed: Mapping[str, str], record: Run) -> dict[str, int]:
-    """The counts by change, in order; every file becomes an item."""
+    """The number of files by change, in order; adds every file to the run's items."""
     for path, change in changed.items():
         record.item("files", path, change, passed=True)
     counts = Counter(changed.values())

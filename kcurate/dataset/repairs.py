@@ -1,8 +1,8 @@
 """Rows of `repair`: a wrong answer, the judge's findings, and the right answer.
 
-`pairs/repairs.jsonl` lists wrong answers: changes, whose code is made again from the published pair, and what
-models wrote. An entry that no longer gives the same code, or answers another question than the pair now asks,
-is left out. A row is in the split of its pair. Not covered: judging wrong answers (`benchmarks/repairs.py`).
+`pairs/repairs.jsonl` lists wrong answers: changes, which are applied to the published pair again, and answers
+of models. An entry that no longer gives the same code, or whose pair's prompt has changed, is left out. A row
+is in the split of its pair. Not covered: judging wrong answers (`benchmarks/repairs.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
 
 
 def answer_id(pair: Candidate, side: Side) -> str:
-    """The hash of a model's wrong side together with what it answers, whatever the words of the statement."""
+    """The hash of a model's wrong side, and of the problem and given side that it answers, without the
+    statement."""
     assert pair.problem is not None, "an answer is one to a problem"
     parts = (replace(pair.problem, statement=None), pair.slow)
     asked = (codec.canonical_json(codec.to_data(part)) for part in parts)
@@ -54,7 +55,7 @@ def answer_id(pair: Candidate, side: Side) -> str:
 
 
 def answered(pair: Candidate, answer: str) -> Side | None:
-    """The side that the text of an answer to a pair gives; None if none can be read."""
+    """The side in the text of an answer to a pair; None if it cannot be read."""
     language = pair.fast.language
     answer_read = prompts.read_reply(answer, "text", language)
     if isinstance(answer_read, prompts.Unreadable) or pair.problem is None:
@@ -63,7 +64,7 @@ def answered(pair: Candidate, answer: str) -> Side | None:
     return side if isinstance(side, Side) else None
 
 
-def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
+def reapplied(pair: Candidate, fact: WrongAttempt) -> Side | None:
     """The wrong side of a published pair; None if it is no longer what was judged."""
     if fact.answer:
         side = answered(pair, fact.answer)
@@ -76,10 +77,10 @@ def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
 def repairs(
     pairs: Mapping[str, Candidate], wrong_answers: Iterable[WrongAttempt], gpus: Mapping[str, str]
 ) -> Iterator[tuple[WrongAttempt, Prompt]]:
-    """The prompts that show a wrong answer; the right one is the pair's fast side. `gpus`: by pair id."""
+    """The prompts with a wrong answer; the right answer is the pair's fast side. `gpus`: by pair id."""
     for fact in wrong_answers:
         pair = pairs.get(fact.pair)
-        wrong = remade(pair, fact) if pair is not None else None
+        wrong = reapplied(pair, fact) if pair is not None else None
         if pair is None or wrong is None or pair.problem is None:
             continue
         earlier = shown.earlier(wrong, pair.slow, fact.findings)

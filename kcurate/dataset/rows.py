@@ -25,7 +25,8 @@ COLUMNS = CONFIGS["pairs"]
 
 
 def whole(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `pairs` as it was made from one that was read, which lacks `SPARSE` columns."""
+    """A row of `pairs` with all columns, from one that was read from a file, which lacks empty `SPARSE`
+    columns."""
     return {name: row.get(name, [] if isinstance(kind, list) else None) for name, kind in COLUMNS.items()}
 
 
@@ -102,7 +103,8 @@ def _who(candidate: Candidate) -> dict[str, Any]:
 
 
 def _likeness(candidate: Candidate) -> dict[str, Any]:
-    """What a row is like: the hash of its operator graph, and tasks of evaluation sets."""
+    """The similarity columns of a row: the hash of its operator graph, and related tasks of evaluation
+    sets."""
     graph = candidate.id.split("/")[1] if candidate.origin.kind == "minted" else None
     return {"graph": graph, "relatives": list(relatives(candidate.family))}
 

@@ -43,7 +43,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """What to build from: the workspace's pairs and, with `built_in`, those shipped with the package."""
+    """The sources of a build: the workspace's pairs and, with `built_in`, those shipped with the package."""
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     built_in: Annotated[

@@ -1,7 +1,7 @@
 """`kcurate build`: reads pairs of a workspace (and the built-in ones) with their verdicts, writes a dataset.
 
-Every pair ends with one outcome: a row, or why it is not one. Equal input gives equal bytes. Not covered:
-publishing (`kcurate.dataset.push`).
+Every pair ends with one outcome: a row, or the reason why there is none. Equal input gives equal bytes. Not
+covered: publishing (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def _configs(
 def _both(
     row: Mapping[str, Any], candidate: Candidate, profiles: on_file.Profiles
 ) -> tuple[Profile, Profile] | None:
-    """The profiles of both sides on the row's GPU; None unless both are on file."""
+    """The profiles of both sides on the row's GPU; None if one is missing."""
     slow, fast = (profiles.of(candidate, side, row["device"]) for side in SIDES)
     return (slow, fast) if slow and fast else None
 

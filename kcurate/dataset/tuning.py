@@ -1,4 +1,4 @@
-"""Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `explained`, `write`, `preferences`,
+"""Rows for training: `sft`, `grpo` (prompts, and the data for rewards), `explained`, `write`, `preferences`,
 `repair`, `trajectories`, `tool_trajectories`.
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
@@ -18,7 +18,7 @@ from kcurate.core import store
 from kcurate.dataset.columns import CONFIGS, Kind
 from kcurate.dataset.explained import Both, causes_of, explained, measured, named
 from kcurate.dataset.preferences import Preference, preferences
-from kcurate.dataset.repairs import EMULATOR, GIVEN_BACK, NO_GPU, remade, repairs
+from kcurate.dataset.repairs import EMULATOR, GIVEN_BACK, NO_GPU, reapplied, repairs
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import FEW, Answered, Lesson, Lessons, Proved, Untaught, lessons
@@ -46,8 +46,8 @@ def tables(
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Untaught]]:
     """The rows of every config for training, from the `pairs` rows of one split; pairs without a prompt.
 
-    `wrong`: judged wrong answers, for `repair`. `test`: leave out local edits, which are too easy to score
-    on. `counted`: for `explained`, by pair id, the profiles of both sides on the row's GPU.
+    `wrong`: judged wrong answers, for `repair`. `test`: leave out local edits, which are too easy to count in
+    scores. `counted`: for `explained`, by pair id, the profiles of both sides on the row's GPU.
 
     Splits share no prompt: each holds whole families, and a prompt names its family.
     """
@@ -75,10 +75,10 @@ def tables(
             causes,
         ),
         "write": list(_written(proved, by_id)),
-        "preferences": [_preference(each, by_id) for each in preferences(proved, by_id)],
+        "preferences": [_preference(preference, by_id) for preference in preferences(proved, by_id)],
         "repair": list(_repairs(known, proved, by_id, wrong)),
-        "trajectories": [_trajectory(each) for each in conversations],
-        "tool_trajectories": [_with_tool(each) for each in conversations],
+        "trajectories": [_trajectory(conversation) for conversation in conversations],
+        "tool_trajectories": [_with_tool(conversation) for conversation in conversations],
     }
     return configs, known.untaught
 
@@ -90,7 +90,8 @@ def _proved(row: Mapping[str, Any]) -> Proved:
 
 
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For each problem the fastest known CUDA side, asked for by words and the plainest given side."""
+    """For each problem the fastest known CUDA side, as the answer to a prompt in words with the plainest
+    side."""
     by_problem: dict[tuple[str, str], list[Proved]] = {}
     for proof in proved:
         problem, fast = proof.pair.problem, proof.pair.fast
@@ -121,13 +122,13 @@ def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _words(group: Iterable[Proved]) -> str:
-    """The shortest description of what the pairs of a problem compute that names no technique."""
+    """The shortest description of a problem's computation, among its pairs, that names no technique."""
     texts = (shown.words_of(proof.pair) for proof in group)
     return min((text for text in texts if text and not names_technique(text)), key=len, default="")
 
 
 def _causes(answers: Iterable[Sequence[Answered]]) -> dict[str, Mapping[str, float]]:
-    """By pair, the techniques that ablations or slower answers to its prompt show to save time."""
+    """By pair, the techniques that save time according to ablations or slower answers to its prompt."""
     causes: dict[str, Mapping[str, float]] = {}
     for group in answers:
         for answered in group:
@@ -141,7 +142,7 @@ def _causes(answers: Iterable[Sequence[Answered]]) -> dict[str, Mapping[str, flo
 
 
 def _varied(rows: list[dict[str, Any]], causes: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """At most half of the rows have no counters and name the same techniques, which they say alike."""
+    """The rows, so that at most half are without counters and name the same techniques in the same words."""
     alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
         if not row["counted"]:
@@ -154,7 +155,7 @@ def _varied(rows: list[dict[str, Any]], causes: Mapping[str, Mapping[str, float]
 
 
 def _least_ratio(better: Proved, worse: Proved) -> float | None:
-    """How many times as long the second takes at least; None without times of both on one GPU model."""
+    """The least ratio of the second's time to the first's; None without times of both on one GPU model."""
     if better.gpu != worse.gpu or better.interval is None or worse.interval is None:
         return None
     return better.interval[0] / worse.interval[1]
@@ -180,7 +181,8 @@ def _preference(preference: Preference, rows: Mapping[str, Mapping[str, Any]]) -
 
 @dataclass(frozen=True)
 class _Conversation:
-    """A prompt and attempts: the answer, what to do about it and what was found; the last one is the best."""
+    """A prompt and attempts, each with the answer, the instruction and the findings; the last attempt is the
+    best."""
 
     row: Mapping[str, Any]
     prompt: Prompt
@@ -190,16 +192,18 @@ class _Conversation:
 def _climbs(
     answers: Iterable[Sequence[Answered]], rows: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[_Conversation]:
-    """From answers to one prompt, slower ones first; what was measured stands between them."""
+    """Conversations from answers to one prompt, slower ones first, with the measurements between them."""
     for group in answers:
         climb: list[Answered] = []
-        for answered in reversed([each for each in group if each.answer is not None and each.of.interval]):
+        for answered in reversed(
+            [answer for answer in group if answer.answer is not None and answer.of.interval]
+        ):
             ratio = _least_ratio(answered.of, climb[-1].of) if climb else 2.0
             if ratio is not None and ratio > 1:
                 climb.append(answered)
         if len(climb) > 1:
             attempts = [
-                (str(each.answer), "improve", measured_words(rows[each.of.pair.id])) for each in climb
+                (str(answer.answer), "improve", measured_words(rows[answer.of.pair.id])) for answer in climb
             ]
             best = climb[-1].of
             yield _Conversation(rows[best.pair.id], shown.request(best.pair, gpu=best.where), attempts)
@@ -208,9 +212,11 @@ def _climbs(
 def _mended(
     known: Lessons, rows: Mapping[str, Mapping[str, Any]], wrong: Iterable[WrongAttempt]
 ) -> Iterator[_Conversation]:
-    """For a pair with wrong answers: at most two of them with different outcomes, then the right one.
+    """Conversations for a pair with wrong answers: at most two of them with different outcomes, then the
+    right one.
 
-    At most one is the right one with a single mistake: what puts a mistake right makes no other one.
+    At most one is the right answer with a single mistake, since correcting one mistake does not introduce
+    another.
     """
     facts: dict[str, list[WrongAttempt]] = {}
     # Nearer to the right one as it goes: the given code, what models wrote, single mistakes.
@@ -219,7 +225,7 @@ def _mended(
     for lesson in known.taught:
         pair, attempts, outcomes, mistaken = lesson.pair, [], dict[str, str](), False
         for fact in facts.get(pair.id, ()):
-            side = remade(pair, fact)
+            side = reapplied(pair, fact)
             if side is None or fact.outcome in outcomes or len(outcomes) == 2 or mistaken:
                 continue
             outcomes[fact.outcome] = fact.device
@@ -233,7 +239,7 @@ def _mended(
 
 
 def measured_words(row: Mapping[str, Any]) -> str:
-    """What a model is told of the answer of a confirmed row."""
+    """The message to a model about the answer of a confirmed row."""
     interval = (row["speedup_low"], row["speedup_high"], row["speedup_confidence"])
     speedup = Speedup(row["speedup"], *interval, row["speedup_blocks"] or 0, row["speedup_margin"] or 0.0)
     environment = Environment(row["backend"], row["device"])
@@ -241,21 +247,22 @@ def measured_words(row: Mapping[str, Any]) -> str:
     return prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict)
 
 
-def _trajectory(said: _Conversation) -> dict[str, Any]:
-    """A conversation in which the judge's words are the user's."""
-    messages = prompts.chat(said.prompt)
-    for answer, action, findings in said.attempts:
+def _trajectory(conversation: _Conversation) -> dict[str, Any]:
+    """A row of a conversation in which the judge's findings are user messages."""
+    messages = prompts.chat(conversation.prompt)
+    for answer, action, findings in conversation.attempts:
         messages.append({"role": "assistant", "content": answer})
-        if answer != said.attempts[-1][0]:
+        if answer != conversation.attempts[-1][0]:
             messages.append({"role": "user", "content": prompts.go_on(action, findings)})
-    return _conversation(CONFIGS["trajectories"], said, messages)
+    return _conversation(CONFIGS["trajectories"], conversation, messages)
 
 
-def _with_tool(said: _Conversation) -> dict[str, Any]:
-    """A conversation in which attempts are calls of the judge, and the last one is the answer."""
-    messages: list[dict[str, Any]] = [*prompts.chat(said.prompt)]
-    name, best = JUDGE["function"]["name"], said.attempts[-1][0]
-    for number, (answer, _, findings) in enumerate(said.attempts[:-1]):
+def _with_tool(conversation: _Conversation) -> dict[str, Any]:
+    """A row of a conversation in which attempts are calls of the judge's tool, and the last one is the
+    answer."""
+    messages: list[dict[str, Any]] = [*prompts.chat(conversation.prompt)]
+    name, best = JUDGE["function"]["name"], conversation.attempts[-1][0]
+    for number, (answer, _, findings) in enumerate(conversation.attempts[:-1]):
         identifier, function = f"call_{number}", {"name": name, "arguments": {"answer": answer}}
         call = {"id": identifier, "type": "function", "function": function}
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
@@ -263,17 +270,20 @@ def _with_tool(said: _Conversation) -> dict[str, Any]:
     messages.append({"role": "assistant", "content": best})
     parts: Any = CONFIGS["tool_trajectories"]["messages"][0]
     messages = [{part: message.get(part) for part in parts} for message in messages]
-    return _conversation(CONFIGS["tool_trajectories"], said, messages, tools=json.dumps([JUDGE]))
+    return _conversation(CONFIGS["tool_trajectories"], conversation, messages, tools=json.dumps([JUDGE]))
 
 
 def _conversation(
-    columns: Mapping[str, Kind], said: _Conversation, messages: Sequence[Mapping[str, Any]], **more: Any
+    columns: Mapping[str, Kind],
+    conversation: _Conversation,
+    messages: Sequence[Mapping[str, Any]],
+    **more: Any,
 ) -> dict[str, Any]:
-    facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(said.attempts)}
-    answers = [answer for answer, _, _ in said.attempts]
-    findings = [finding for _, _, finding in said.attempts]
-    length = _length([*(part["content"] for part in prompts.chat(said.prompt)), *answers, *findings])
-    row = {**said.row, **facts, **length, **more}
+    facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(conversation.attempts)}
+    answers = [answer for answer, _, _ in conversation.attempts]
+    findings = [finding for _, _, finding in conversation.attempts]
+    length = _length([*(part["content"] for part in prompts.chat(conversation.prompt)), *answers, *findings])
+    row = {**conversation.row, **facts, **length, **more}
     return {name: row[name] for name in columns}
 
 
@@ -283,7 +293,7 @@ def _repairs(
     rows: Mapping[str, Mapping[str, Any]],
     wrong: Iterable[WrongAttempt],
 ) -> Iterator[dict[str, Any]]:
-    """Wrong answers to the prompts that ask for the fastest side, and that side."""
+    """Rows of wrong answers to the prompts for the fastest side, each with that side."""
     right = {
         lesson.pair.id: lesson.answer
         for lesson in known.taught
@@ -314,7 +324,8 @@ def _row(columns: Mapping[str, Kind], pair_row: Mapping[str, Any], **values: Any
 
 
 def _length(texts: Iterable[str], answer: str = "") -> dict[str, Any]:
-    """The columns of `_LENGTH`: by the bytes of a token at most, so that what is not flagged is shorter."""
+    """The columns of `_LENGTH`; tokens are overestimated from bytes, so that an unflagged row is certainly
+    shorter."""
     size = sum(len(text.encode()) for text in (*texts, answer))
     flags = {f"over_{limit}k": size > limit * 1024 * LEAST_BYTES for limit in (4, 8)}
     return {"text_bytes": size, **flags}

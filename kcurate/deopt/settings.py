@@ -40,7 +40,7 @@ IDLE_ROUNDS = 2
 
 @dataclass(frozen=True)
 class DeoptConfig:
-    """Which code to rewrite, and by what. `jobs` does not affect what the rules write.
+    """The code to rewrite, and by which rules or model. `jobs` does not affect what the rules write.
 
     `max_usd` limits this run; spending of earlier runs is not counted. For a fast side, each of the `rounds`
     asks for `candidates` answers; `idle_rounds` consecutive rounds with little gain end a search.
@@ -84,8 +84,7 @@ class DeoptConfig:
         int, Option("For a fast side: answers asked for in a round.", metavar="K", min=1)
     ] = 1
     idle_rounds: Annotated[
-        int,
-        Option("Models, for a fast side: end after N rounds that gain less than 5%.", metavar="N", min=1),
+        int, Option("Models, for a fast side: end after N rounds that gain less than 5%.", metavar="N", min=1)
     ] = IDLE_ROUNDS
     direction: Annotated[
         Literal["slow", "fast", "translate"],
@@ -116,14 +115,14 @@ class DeoptConfig:
 
     @property
     def limits(self) -> Limits:
-        """What a model may use of tools for an answer."""
+        """The limits on a model's tool calls for an answer."""
         from kcurate.models.conversation import Limits
 
         return Limits(self.tool_calls, self.tool_seconds)
 
     @property
     def options(self) -> Mapping[str, float | str]:
-        """What requests say beside the prompt."""
+        """Options of requests besides the prompt."""
         return {"effort": self.effort} if self.effort else {}
 
     @property

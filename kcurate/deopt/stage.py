@@ -96,7 +96,7 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
 
 
 def _left_out(every: Sequence[Start | Unreadable], record: Run, workspace: Workspace) -> Counter[str]:
-    """Report the starts from which nothing can be made; their number by outcome."""
+    """Report the starts that have no candidates; returns their number by outcome."""
     kernels = Counter[str]()
     for start in sorted(every, key=lambda start: isinstance(start, Start)):  # unreadable ones first
         if isinstance(start, Unreadable):
@@ -110,7 +110,7 @@ def _left_out(every: Sequence[Start | Unreadable], record: Run, workspace: Works
 
 
 def _rewritten(record: Run, start: Start, outcomes: Counter[str], workspace: Workspace) -> StartOutcome:
-    """Report how many candidates the rules made from a start; its outcome."""
+    """Report how many candidates the rules made from a start; returns its outcome."""
     count = outcomes[RewriteOutcome.CANDIDATE]
     outcome = StartOutcome.DEOPTIMISED if count else StartOutcome.NO_RULE_APPLIES
     why = f"{count} slow sides written" if count else "none of the rules applies to its code"
@@ -138,7 +138,8 @@ def _tasks(all_starts: Sequence[Start], rules: tuple[str, ...], folder: Path) ->
 
 
 def _write(task: _Task) -> list[tuple[Counter[str], set[str]]]:
-    """Write every candidate of a task; of each start, what rewrites came to, and which plugins failed."""
+    """Write every candidate of a task; returns for each start the outcomes of its rewrites, and failed
+    plugins."""
     rules = chosen_rules(task.rules)
     answers = []
     for start in task.starts:

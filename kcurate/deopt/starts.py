@@ -1,4 +1,4 @@
-"""What deopt starts from: code with its problem and plan, from extracted kernels or from pairs.
+"""The starts of deopt: code with its problem and plan, from extracted kernels or from pairs.
 
 Normally the start is a fast side and the slow side is to be written; with `made="fast"` it is the reverse.
 """
@@ -44,11 +44,7 @@ class Start:
 
 
 def starts(
-    paths: Sequence[Path],
-    workspace: Workspace,
-    *,
-    made: SideName = "slow",
-    note: Note = silent,
+    paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slow", note: Note = silent
 ) -> Iterator[Start | Unreadable]:
     """Every kernel and every pair at or below the paths (empty: the workspace's kernels), sorted.
 

@@ -1,5 +1,5 @@
 """Drafts problems for undescribed kernels: inferred from the code or from recorded launches, tried on the
-emulator, with open places where neither tells.
+emulator, and left open where neither determines a value.
 
 | where | what |
 |---|---|
@@ -7,7 +7,6 @@ emulator, with open places where neither tells.
 | `sketch` | a draft as data, with a remark on everything guessed or open |
 | `algebra` | integer expressions as sums of products |
 | `size_settings` | the sizes that a draft is tried on |
-| `run_results` | what a run's results say of kernels and pairs |
 | `host/` | what the host code says: values of names, allocations |
 | `inferred/` | a draft from the code of kernel and host |
 | `captured/` | a draft from recorded launches |

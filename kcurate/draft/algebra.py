@@ -102,18 +102,18 @@ def quotient(above: Poly, below: Poly) -> Poly | None:
     exact = _exact(above, below)
     if exact is not None:
         return exact
-    rest = above - below + number(1)
-    if _smaller(rest, above) and rest.terms:
-        return ceil_div(rest, below)
+    unrounded = above - below + number(1)
+    if _smaller(unrounded, above) and unrounded.terms:
+        return ceil_div(unrounded, below)
     return factor(f"({bracketed(above.text())}/{bracketed(below.text())})")
 
 
-def _smaller(rest: Poly, above: Poly) -> bool:
-    """Whether subtracting `below - 1` simplified the sum, which means it was there to round up."""
+def _smaller(unrounded: Poly, above: Poly) -> bool:
+    """Whether subtracting `below - 1` simplified the sum, which means that it was there to round up."""
     return (
-        sum(map(abs, rest.terms.values())) < sum(map(abs, above.terms.values()))
-        and all(value > 0 for value in rest.terms.values())
-        and () not in rest.terms
+        sum(map(abs, unrounded.terms.values())) < sum(map(abs, above.terms.values()))
+        and all(value > 0 for value in unrounded.terms.values())
+        and () not in unrounded.terms
     )
 
 
@@ -129,14 +129,14 @@ def _exact(above: Poly, below: Poly) -> Poly | None:
     ((key, value),) = below.terms.items()
     out: dict[Monomial, int] = {}
     for term, count in above.terms.items():
-        rest = list(term)
+        remaining = list(term)
         for name in key:
-            if name not in rest:
+            if name not in remaining:
                 return None
-            rest.remove(name)
+            remaining.remove(name)
         if count % value:
             return None
-        out[tuple(rest)] = count // value
+        out[tuple(remaining)] = count // value
     return Poly(out)
 
 
@@ -145,8 +145,8 @@ def from_node(node: Node) -> Poly | None:
     node = plain(node)
     if node.op == "num":
         value = float(node.text)
-        whole = math.isfinite(value) and value == int(value) and abs(value) < 2**62
-        return number(int(value)) if whole else None
+        is_integer = math.isfinite(value) and value == int(value) and abs(value) < 2**62
+        return number(int(value)) if is_integer else None
     if node.op == "name":
         return factor(node.text) if _NAME.match(node.text) else None
     if node.op == "unary-":
@@ -212,17 +212,17 @@ def _call(node: Node) -> Poly | None:
     if node.text in _FLOOR and len(node.args) == 1:
         return from_node(node.args[0])
     parts = [from_node(arg) for arg in node.args]
-    known = [part for part in parts if part is not None]
-    if len(known) != len(parts) or len(known) != 2:
+    operands = [part for part in parts if part is not None]
+    if len(operands) != len(parts) or len(operands) != 2:
         return None
     if node.text in _CEIL_DIV:
-        return ceil_div(known[0], known[1]) if known[1].constant != 0 else None
+        return ceil_div(operands[0], operands[1]) if operands[1].constant != 0 else None
     if node.text in _MIN_MAX:
         function = _MIN_MAX[node.text]
-        first, second = known[0].constant, known[1].constant
+        first, second = operands[0].constant, operands[1].constant
         if first is not None and second is not None:
             return number(min(first, second) if function == "min" else max(first, second))
-        return factor(f"{function}({known[0].text()}, {known[1].text()})")
+        return factor(f"{function}({operands[0].text()}, {operands[1].text()})")
     return None
 
 

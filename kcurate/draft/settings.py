@@ -27,7 +27,7 @@ from kcurate.core.options import (
 class DraftConfig:
     """What to draft. `kernels` are folders, records or ids; empty: the whole workspace.
 
-    `model`: whom to ask for what stays open, also in files that exist already (None: nobody). `gpu`: one for
+    `model`: the model that fills in open places, also in files that exist already (None: none). `gpu`: runs
     drafts that the emulator cannot decide.
     """
 

@@ -7,6 +7,7 @@ covered: whether a setting works (`admit`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from kcurate.problem.expressions import evaluate
 
 # A size that the host sets to this or less is a constant of the computation, not its extent.
 SMALL = 32
-# By how many sizes multiply in the largest buffer: a few thousand elements each keep runs short.
+# Sizes by `degree`, how many sizes the largest buffer multiplies: a few thousand elements keep runs short.
 _ODD: Mapping[int, tuple[int, ...]] = {
     1: (1009, 997, 1013, 991),
     2: (61, 53, 67, 47),
@@ -30,14 +31,14 @@ _SMALL_ODD: Mapping[int, tuple[int, ...]] = {
     3: (7, 9, 5, 11),
     4: (3, 5, 2, 4),
 }
-# 16 million elements: a GPU that reads 5 TB/s takes over 5 us for them, the least that is timed. Of one size
-# alone a quarter, since the work of a kernel may be its square.
+# 16 million elements: a GPU that reads 5 TB/s takes over 5 us for them, the least that is timed. For degree 1
+# a quarter of that, since the work of a kernel may be quadratic.
 _BENCH: Mapping[int, int] = {1: 1 << 22, 2: 4096, 3: 256, 4: 64}
 # Rows of a matrix that a warp reads four elements at a time, and the tiles of many products.
 WIDE = 128
 MAX_BENCH_ELEMENTS = 1 << 28
 MAX_TEST_ELEMENTS = 1 << 22
-# A kernel with one size has no smaller one.
+# The limit for a draft without sizes, which cannot be tried at smaller ones.
 MAX_OWN_ELEMENTS = 1 << 24
 # Larger buffers make runs long if every thread loops over the whole buffer.
 COMMON_TEST_ELEMENTS = 1 << 15
@@ -57,11 +58,11 @@ def degree(counts: Sequence[Poly], sizes: Mapping[str, int | None]) -> int:
     most = 1
     for poly in counts:
         for term in poly.terms:
-            used = 0
+            factors = 0
             for piece in term:
                 node = parse(piece)
-                used += bool((names(node) if node is not None else {piece}) & large)
-            most = max(most, used)
+                factors += bool((names(node) if node is not None else {piece}) & large)
+            most = max(most, factors)
     return min(most, 4)
 
 
@@ -72,18 +73,18 @@ def ladder(
     if not sizes:
         return (Settings("those of the code", ({},)),) if fits(counts, {}, MAX_OWN_ELEMENTS) else ()
     large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
-    seen: list[tuple[Mapping[str, int], ...]] = []
-    kept = []
+    test_settings: list[tuple[Mapping[str, int], ...]] = []
+    steps = []
     for step in _steps(sizes, large, degree(counts, sizes), block):
         most = MAX_TEST_ELEMENTS if step.what.startswith("multiples") else COMMON_TEST_ELEMENTS
         grown = [_grown(counts, _spaced(counts, setting), large, most) for setting in step.test]
         test = tuple(
             setting for i, setting in enumerate(grown) if setting is not None and setting not in grown[:i]
         )
-        if len(test) > 1 and test not in seen:
-            seen.append(test)
-            kept.append(Settings(step.what, test))
-    return tuple(kept)
+        if len(test) > 1 and test not in test_settings:
+            test_settings.append(test)
+            steps.append(Settings(step.what, test))
+    return tuple(steps)
 
 
 def _steps(
@@ -93,8 +94,10 @@ def _steps(
     unit = _unit(block, level)
     rounds = _multiples(sizes, large, unit)
     odd = _odd(sizes, large, _ODD[level]), rounds[0], _odd(sizes, large, _SMALL_ODD[level])
-    if (apart := _apart(sizes)) != sizes:
-        yield Settings("odd and different, small ones too", tuple({**each, **_small(apart)} for each in odd))
+    if (distinct := _distinct_small(sizes)) != sizes:
+        yield Settings(
+            "odd and different, small ones too", tuple({**setting, **_small(distinct)} for setting in odd)
+        )
     yield Settings("odd and different", odd)
     yield Settings(f"multiples of {unit}", rounds)
     for side in (64, 256, 1024) if level == 1 else (64,):
@@ -108,15 +111,15 @@ def _steps(
         yield Settings("the host's own and half of them", (defaults, _half(defaults)))
 
 
-def _apart(sizes: Mapping[str, int | None]) -> Mapping[str, int | None]:
-    """The sizes with small ones apart that the host sets alike: equal, a window and its step tell nothing."""
-    known: list[int | None] = []
-    apart = dict(sizes)
+def _distinct_small(sizes: Mapping[str, int | None]) -> Mapping[str, int | None]:
+    """The sizes with small ones made different: a window and a step of equal size would hide swapped uses."""
+    small_values: list[int | None] = []
+    distinct = dict(sizes)
     for name, value in sizes.items():
         if value is not None and 1 < value < SMALL:
-            apart[name] = value + known.count(value)
-            known.append(value)
-    return apart
+            distinct[name] = value + small_values.count(value)
+            small_values.append(value)
+    return distinct
 
 
 def _small(sizes: Mapping[str, int | None]) -> dict[str, int]:
@@ -126,7 +129,7 @@ def _small(sizes: Mapping[str, int | None]) -> dict[str, int]:
 def _multiples(
     sizes: Mapping[str, int | None], large: Sequence[str], unit: int
 ) -> tuple[Mapping[str, int], ...]:
-    """Two scales of multiples of a unit, neighbouring sizes apart."""
+    """Two scales of multiples of a unit; neighbouring sizes differ."""
     return tuple(
         _set(sizes, large, lambda number, _, by=by: unit * (by + number % 2))  # type: ignore[misc]
         for by in (2, 1)
@@ -134,7 +137,8 @@ def _multiples(
 
 
 def _spaced(counts: Sequence[Poly], sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """The setting with rows no nearer than they are long, where `(rows - 1)*step + length` is an extent."""
+    """The setting with `step >= length` wherever an extent is `(rows - 1)*step + length`, so that rows do not
+    overlap."""
     spaced = dict(sizes)
     for terms in (count.terms for count in counts):
         alone = {term[0]: count for term, count in terms.items() if len(term) == 1}
@@ -176,9 +180,9 @@ def fits(counts: Sequence[Poly], sizes: Mapping[str, int], most: int = MAX_TEST_
 def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, int]:
     """The setting to time: the host's values where known, within this package's limits."""
     level = degree(counts, sizes)
-    # A length of which nothing is known is most likely that of what is beside it.
-    known = [value for value in sizes.values() if value is not None and value > SMALL and level == 1]
-    default = max(known, default=_BENCH[level])
+    # An unknown length most likely equals a known one.
+    lengths = [value for value in sizes.values() if value is not None and value > SMALL and level == 1]
+    default = max(lengths, default=_BENCH[level])
     setting = _spaced(counts, {name: default if value is None else value for name, value in sizes.items()})
     while not fits(counts, setting, MAX_BENCH_ELEMENTS) and any(
         value > 2 * SMALL for value in setting.values()
@@ -189,10 +193,7 @@ def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, 
 
 def _unit(block: Sequence[int], level: int) -> int:
     """What a kernel without guards may need its sizes to be multiples of."""
-    threads = 1
-    for extent in block:
-        threads *= extent
-    widest = threads if level == 1 else max(block, default=32)
+    widest = math.prod(block) if level == 1 else max(block, default=32)
     return max(widest, 32 if level < 3 else 8)
 
 

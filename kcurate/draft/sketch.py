@@ -48,9 +48,9 @@ class Remark:
 class Draft:
     """A draft of one kernel. `ladder` holds the size settings to try.
 
-    `limits` are all sizes with their values on the host (None: unknown). `loose` are sizes without a host
-    value that no buffer or grid depends on. `needs` are buffers whose indices end before or after their
-    allocation: name and elements needed. `held` is what outputs are known to have held before the launch.
+    `limits` are all sizes with their values on the host (None: unknown). `loose`: sizes without a host value
+    on which no buffer or grid depends. `needs` are buffers whose indices end before or after their
+    allocation: name and elements needed. `held`: recorded contents of outputs before the launch.
     `one_of_several`: the kernel has several configurations, of which one was recorded.
     """
 

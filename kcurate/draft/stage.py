@@ -17,11 +17,10 @@ from pathlib import Path
 from kcurate.core import progress, store, time_limits
 from kcurate.core.cluster import workers
 from kcurate.core.notes import Note, silent
-from kcurate.core.runs import recorded
+from kcurate.core.runs import Run, recorded
 from kcurate.core.worker_pool import Failure
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.demangled_names import Demangled
-from kcurate.draft import run_results
 from kcurate.draft.captured.from_launches import recorded as of_capture
 from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.captured.triton_launches import of_triton
@@ -33,7 +32,7 @@ from kcurate.draft.inferred import from_code
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.sketch import Reason
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge
-from kcurate.draft.trying.draft_choice import Complete, Settled, Settling
+from kcurate.draft.trying.draft_choice import SINGLE_SIZE, Complete, Settled, Settling
 from kcurate.draft.trying.model_proposals import Proposing
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError, ProblemError
 from kcurate.evaluation.local_client import client_of
@@ -43,6 +42,9 @@ from kcurate.records import Kernel, KnownProblem, Outcome, Summary
 from kcurate.suites.problems import find_problem, is_of
 
 NO_HOST_CODE = "no host code found"
+# Advice on a problem admitted at one size: that of recorded launches, or of constants in the code.
+SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
+FIXED = "constants of the code: kcurate build refuses its pairs, since another size is another kernel"
 
 
 def draft(
@@ -50,14 +52,13 @@ def draft(
     *,
     note: Note = silent,
     complete: Complete | None = None,
-    each: Callable[[str, Settled], None] = lambda *_: None,
+    on_kernel: Callable[[str, Settled], None] = lambda *_: None,
     report: Callable[[Summary], None] = lambda _: None,
 ) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
-    `each` receives the id of every kernel with what became of it, `report` the summary before anything is
-    raised about single kernels or requests. Natural pairs of these kernels that have no problem get one if
-    both sides solve it alike.
+    `on_kernel` receives every kernel's id and outcome, `report` the summary before anything is raised about
+    them. Natural pairs of these kernels that have no problem get one if both sides solve it alike.
 
     Raises:
         InputError: a path is no kernel, a record cannot be read, a tree does not exist, a kernel named by the
@@ -67,44 +68,58 @@ def draft(
     """
     with recorded("problem draft", config.workspace, note=note) as record, contextlib.ExitStack() as stack:
         workspace = Workspace(config.workspace)
-        asked = _asked(config, workspace, stack, record.note)
-        complete = asked or complete
-        places = host_files.roots(config.trees, workspace)
+        proposing = _proposing(config, workspace, stack, record.note)
+        complete = proposing or complete
+        trees = host_files.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        failed: list[Exception] = []
-        unlaunched, seen = list[str](), list[str]()
+        errors: list[Exception] = []
+        unlaunched, names = list[str](), list[str]()
         record.begin(config)
         with contextlib.closing(AdmittingJudge.on(config.gpu)) as judge:
             captures = Captures(workspace, record.note)
-            drafted = _all(paths, config, places, judge, captures)
+            drafted = _all(paths, config, trees, judge, captures)
             for path, draft in progress.each(drafted, "problem draft", len(paths), "kernel"):
                 draft = _completed(path, draft, judge, complete)
                 name, settled = draft.name, draft.settled
-                each(name, settled)
-                failed += [draft.error] if draft.error is not None else []
+                on_kernel(name, settled)
+                errors += [draft.error] if draft.error is not None else []
                 counts["kernels"][settled.outcome] += 1
                 if settled.why:
                     counts[settled.outcome][settled.why] += 1
-                if settled.why == Reason.NO_LAUNCH_SITE:
-                    unlaunched.append(name)
-                seen.append(name)
-                run_results.add_kernel(record, path, name, settled)
-            pairs = shared_problem.complete_pairs(workspace, seen, judge, note=record.note)
-            counts["pairs"].update(run_results.add_pairs(record, pairs))
-        if asked is not None:
-            counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
-            record.note(asked.asking.spent())
-        counted = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
-        summary = record.finish(counted)
+                unlaunched += [name] if settled.why == Reason.NO_LAUNCH_SITE else []
+                names.append(name)
+                add_kernel(record, path, name, settled)
+            for pair_id, result in shared_problem.complete_pairs(workspace, names, judge, note=record.note):
+                passed, then = result.pair is not None, ("show", pair_id)
+                record.item("pairs", pair_id, result.outcome, result.why, passed=passed, then=then)
+                counts["pairs"][result.outcome] += 1
+        if proposing is not None:
+            counts["requests"] = Counter({str(kind): n for kind, n in proposing.asking.counts.items()})
+            record.note(proposing.asking.spent())
+            errors += [proposing.failure] if proposing.failure is not None else []
+        summary = record.finish(
+            {kind: dict(sorted(group.items())) for kind, group in counts.items() if group}
+        )
         report(summary)
-        if asked is not None and asked.failure is not None:
-            failed.append(asked.failure)
-        if failed:
-            raise failed[0]
+        if errors:
+            raise errors[0]
         if config.kernels and unlaunched:
             raise _never_launched(unlaunched)
         return summary
+
+
+def add_kernel(run: Run, record: Path, name: str, settled: Settled) -> None:
+    """Add and note a kernel, passed if deopt can use its problem: the suite's, or an admitted one.
+
+    `record`: its `kernel.json`.
+    """
+    outcome, line = settled.outcome, settled.line
+    advice = f"; {SECOND if settled.recorded else FIXED}" if outcome == SINGLE_SIZE else ""
+    run.note(f"{name}: {line}{advice}")
+    form = record.with_name(FORM_NAME)
+    passed = outcome == "known" or store.exists(record.with_name(RECORD_NAME))
+    run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))
 
 
 def _never_launched(kernels: Sequence[str]) -> InputError:
@@ -112,10 +127,10 @@ def _never_launched(kernels: Sequence[str]) -> InputError:
     return InputError("no launch of this kernel was found", where=", ".join(kernels), hint=hint)
 
 
-def _asked(
+def _proposing(
     config: DraftConfig, workspace: Workspace, stack: contextlib.ExitStack, note: Note
 ) -> Proposing | None:
-    """What asks the model, if there is one."""
+    """The conversation with the model that fills in open places; None without `--model`."""
     if config.model is None:
         return None
     spending = Spending(config.max_usd, config.price, config.max_tokens)
@@ -130,9 +145,9 @@ def _asked(
         client=client,
         note=note,
     )
-    asked = Proposing(asking)
-    stack.callback(asked.asking.client.close)
-    return asked
+    proposing = Proposing(asking)
+    stack.callback(proposing.asking.client.close)
+    return proposing
 
 
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
@@ -145,7 +160,7 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
             )
         yield from written
         return
-    seen: set[Path] = set()
+    yielded: set[Path] = set()
     for name in kernels:
         # An id is often a path in the source tree too, which has no records.
         places = (Path(name), workspace.kernels / name)
@@ -160,13 +175,13 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
         )
         if not records:
             raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
-        yield from (record for record in records if record not in seen)
-        seen |= set(records)
+        yield from (record for record in records if record not in yielded)
+        yielded |= set(records)
 
 
 @dataclass(frozen=True)
 class _Drafted:
-    """What became of a kernel (None: its record cannot be read); `error` is raised when all are drafted."""
+    """The outcome of a kernel (None: its record cannot be read); `error` is raised when all are drafted."""
 
     name: str
     settled: Settled
@@ -180,21 +195,21 @@ class _Task:
 
     record: Path
     config: DraftConfig
-    places: Sequence[Path]
+    trees: Sequence[Path]
 
 
 def _all(
     paths: Sequence[Path],
     config: DraftConfig,
-    places: Sequence[Path],
+    trees: Sequence[Path],
     judge: AdmittingJudge,
     captures: Captures,
 ) -> Iterator[tuple[Path, _Drafted]]:
     """Every kernel with its draft, in order; in this process if `jobs` is 1, else in workers."""
     if config.local or (config.ray is None and len(paths) < 2):
-        yield from ((path, _draft(path, config, places, judge, captures)) for path in paths)
+        yield from ((path, _draft(path, config, trees, judge, captures)) for path in paths)
         return
-    tasks = [_Task(path, config, places) for path in paths]
+    tasks = [_Task(path, config, trees) for path in paths]
     early: dict[int, _Drafted] = {}
     following = 0
     jobs = min(config.jobs or len(paths), len(paths))
@@ -221,7 +236,7 @@ def _lost(record: Path, failure: Failure) -> _Drafted:
 
 def _in_worker(task: _Task) -> _Drafted:
     config = task.config
-    return _draft(task.record, config, task.places, *_tools(config.workspace, config.gpu))
+    return _draft(task.record, config, task.trees, *_tools(config.workspace, config.gpu))
 
 
 @cache
@@ -231,9 +246,9 @@ def _tools(workspace: Path, gpu: str) -> tuple[AdmittingJudge, Captures]:
 
 
 def _draft(
-    record: Path, config: DraftConfig, places: Sequence[Path], judge: AdmittingJudge, captures: Captures
+    record: Path, config: DraftConfig, trees: Sequence[Path], judge: AdmittingJudge, captures: Captures
 ) -> _Drafted:
-    """Draft one kernel, which costs no other kernel anything.
+    """Draft one kernel; its errors do not stop the others.
 
     Raises:
         MissingDependencyError, BackendError: no kernel can be tried.
@@ -242,7 +257,7 @@ def _draft(
     try:
         kernel = store.read_json(record, Kernel)
         name = kernel.id
-        return _Drafted(name, _one(record, kernel, config, places, judge, captures), kernel)
+        return _Drafted(name, _one(record, kernel, config, trees, judge, captures), kernel)
     except Exception as error:  # noqa: BLE001 - raised after the summary of all
         settled, failed = _ended_by(error)
         if failed is not None and not (isinstance(error, KcurateError) or config.local):
@@ -251,7 +266,7 @@ def _draft(
 
 
 def _ended_by(error: Exception) -> tuple[Settled, Exception | None]:
-    """What an error makes of one kernel, and what is to be raised about it when all are drafted.
+    """The outcome of a kernel whose draft raised an error, and what to raise about it when all are drafted.
 
     Raises:
         MissingDependencyError, BackendError: no kernel can be tried.
@@ -264,31 +279,31 @@ def _ended_by(error: Exception) -> tuple[Settled, Exception | None]:
 
 
 def _completed(record: Path, drafted: _Drafted, judge: AdmittingJudge, complete: Complete | None) -> _Drafted:
-    """The draft on file as completed by whoever completes drafts, if that is admitted."""
+    """The result with its draft on file completed by `complete`, if the completed draft is admitted."""
     settled, kernel = drafted.settled, drafted.kernel
-    open_ones = settled.outcome in ("open", "refused", "kept")
-    if complete is None or kernel is None or not open_ones or drafted.error is not None:
+    is_incomplete = settled.outcome in ("open", "refused", "kept")
+    if complete is None or kernel is None or not is_incomplete or drafted.error is not None:
         return drafted
     if store.exists(record.with_name(RECORD_NAME)) or not store.exists(record.with_name(FORM_NAME)):
         return drafted
     try:
         code = store.read_kernel_code(record.parent)
-        done = Settling(record, kernel, code, judge).completed(complete)
+        completed = Settling(record, kernel, code, judge).completed(complete)
     except Exception as error:  # noqa: BLE001 - raised after the summary of all
-        done, failed = _ended_by(error)
+        completed, failed = _ended_by(error)
         drafted = replace(drafted, error=failed)
-    return replace(drafted, settled=done) if done is not None else drafted
+    return replace(drafted, settled=completed) if completed is not None else drafted
 
 
 def _one(
     record: Path,
     kernel: Kernel,
     config: DraftConfig,
-    places: Sequence[Path],
+    trees: Sequence[Path],
     judge: AdmittingJudge,
     captures: Captures,
 ) -> Settled:
-    """Draft one kernel."""
+    """Draft one kernel: from recorded launches, else from host code, else from the kernel alone."""
     code = store.read_kernel_code(record.parent)
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
@@ -302,7 +317,7 @@ def _one(
             return Settled("open", str(Reason.NO_LAUNCH_SITE), "no launch was recorded: run kcurate capture")
         triton = partial(of_triton, kernel, code, capture, judge.most_elements)
         return Settling(record, kernel, code, judge).settle_recorded(triton)
-    units = host_files.hosts(kernel, places)
+    units = host_files.hosts(kernel, trees)
     capture = captures.of(kernel, code)
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
         template = ", ".join(Demangled.of(capture.kernel).template)
@@ -314,8 +329,8 @@ def _one(
         return settling.settle_recorded(cuda, texts[0])
     if units or host_files.has_own_launch(kernel):
         return settling.settle_texts(texts, ())
-    more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    settled = settling.settle_texts(texts, more)
+    heading = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
+    settled = settling.settle_texts(texts, heading)
     return settled._replace(line=f"{settled.line}; {NO_HOST_CODE}")
 
 

@@ -62,7 +62,7 @@ class Comparison:
 def compare(
     first: Sequence[Completion], second: Sequence[Completion], *, timed: bool, one_reward: bool = True
 ) -> Comparison:
-    """The second model minus the first, on the tasks that both were asked.
+    """The second model minus the first, on the tasks that both have.
 
     `one_reward` False: they were scored by different reward schemes, so rewards are not compared.
 
@@ -71,40 +71,40 @@ def compare(
     """
     of_first, of_second = ({group.task: group for group in grouped(rows)} for rows in (first, second))
     first_given, second_given = ({row.task: row.given for row in rows} for rows in (first, second))
-    both = [
+    common = [
         task for task in sorted(of_first) if task in of_second and first_given[task] == second_given[task]
     ]
-    if not both:
+    if not common:
         raise InputError("no task is in both", where="eval compare", hint="evaluate both on the same tasks")
-    families = [of_first[task].family for task in both]
-    pairs = [(of_first[task], of_second[task]) for task in both]
+    families = [of_first[task].family for task in common]
+    pairs = [(of_first[task], of_second[task]) for task in common]
     names = [name for name in _COMPARED if (timed or name not in _TIMED) and (one_reward or name != "reward")]
     differences = [
         difference for name in names if (difference := _difference(name, pairs, families)) is not None
     ]
-    left_out = len({*of_first, *of_second}) - len(both)
-    return Comparison(len(both), len(set(families)), left_out, differences)
+    left_out = len({*of_first, *of_second}) - len(common)
+    return Comparison(len(common), len(set(families)), left_out, differences)
 
 
 def _difference(
     name: str, pairs: Sequence[tuple[Group, Group]], families: Sequence[str]
 ) -> Difference | None:
-    """None if no task has this score for both models."""
-    known: list[tuple[float, float, str]] = []
+    """The difference of one score; None if no task has this score for both models."""
+    scores: list[tuple[float, float, str]] = []
     for (first, second), family in zip(pairs, families, strict=True):
         a, b = _mean(name, first), _mean(name, second)
         if a is not None and b is not None:
-            known.append((a, b, family))
-    if not known:
+            scores.append((a, b, family))
+    if not scores:
         return None
-    differences, kept_families = [b - a for a, b, _ in known], [family for *_, family in known]
+    differences, scored_families = [b - a for a, b, _ in scores], [family for *_, family in scores]
     bounds = None if name in _UNBOUNDED else (-1.0, 1.0)
     return Difference(
         name,
-        fmean(a for a, _, _ in known),
-        fmean(b for _, b, _ in known),
-        mean(differences, kept_families, bounds),
-        detectable(differences, kept_families),
+        fmean(a for a, _, _ in scores),
+        fmean(b for _, b, _ in scores),
+        mean(differences, scored_families, bounds),
+        detectable(differences, scored_families),
     )
 
 
@@ -139,8 +139,8 @@ def svg(comparison: Comparison, first: str, second: str) -> str:
         x = at(tick)
         parts.append(f'<path d="M{x:.1f} {_TOP - 8}V{floor}" stroke="#d0d7de"/>')
         parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{tick:+.2g}</text>')
-    for place, row in enumerate(rows):
-        y = _TOP + ROW * place + ROW / 2
+    for index, row in enumerate(rows):
+        y = _TOP + ROW * index + ROW / 2
         if row.detectable is not None:
             left, wide = at(-row.detectable), at(row.detectable) - at(-row.detectable)
             parts.append(
@@ -148,8 +148,8 @@ def svg(comparison: Comparison, first: str, second: str) -> str:
             )
         value, low, high = row.difference.value, row.difference.low, row.difference.high
         if low is not None and high is not None:
-            across = f"M{at(low):.1f} {y:.1f}H{at(high):.1f}"
-            parts.append(f'<path d="{across}" stroke="#0969da" stroke-width="2"/>')
+            line = f"M{at(low):.1f} {y:.1f}H{at(high):.1f}"
+            parts.append(f'<path d="{line}" stroke="#0969da" stroke-width="2"/>')
         parts.append(f'<circle cx="{at(value):.1f}" cy="{y:.1f}" r="4" fill="#0969da"/>')
         parts.append(f'<text x="12" y="{y + 4:.1f}">{escape(row.name)}</text>')
         parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">{row.difference.shown("+.3f")}</text>')

@@ -59,7 +59,7 @@ def write(path: Path, rows: Sequence[Completion]) -> None:
 
 
 def write_table(path: Path, table: Any) -> None:
-    """Write a table of pyarrow's that is kept, atomically."""
+    """Write a pyarrow table that is a result to keep, atomically."""
     import pyarrow.parquet as pq
 
     data = io.BytesIO()

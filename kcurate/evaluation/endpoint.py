@@ -1,9 +1,8 @@
 """A model behind an API: Claude, or any server that speaks OpenAI's chat completions.
 
-It answers in text, as it was asked, and thinks as much as it decides to. Several turns are one conversation,
-in which Claude may have tools: the judge behind each, no profiler. Every exchange is saved before it is used,
-so an interrupted command sends no prompt twice. Not covered: retries, prices, the APIs themselves
-(`kcurate.models`).
+It answers in text, and decides itself how much it thinks. Several turns are one conversation, in which Claude
+may have tools that call the judge (no profiler). Every exchange is saved before it is used, so an interrupted
+command sends no prompt twice. Not covered: retries, prices, the APIs themselves (`kcurate.models`).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _LATER = list(Outcome).index(Outcome.COMPILE_ERROR)
 
 @dataclass(frozen=True)
 class TaskBench(Bench):
-    """The bench of one task. The pool judges a version once."""
+    """The tools of one task. The pool judges a version once."""
 
     task: Task
     pool: Pool
@@ -73,7 +72,7 @@ class TaskBench(Bench):
         return feedback_on(judged)
 
     def prompt(self, limits: Limits) -> Prompt:
-        """The task's prompt, which tells of the tools in place of the form of a text."""
+        """The task's prompt, with a description of the tools in place of the text format."""
         prompt = self.task.prompt
         how = tools.told("cuda", limits.calls, limits.seconds, RUNS)
         return replace(prompt, system=prompt.system.removesuffix(TEXT_FORM) + how)

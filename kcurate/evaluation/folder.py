@@ -1,11 +1,9 @@
 """The folder of an evaluation.
 
-eval.json            the settings: model, tasks, sampling; read by the later steps
-completions.parquet  the model's completions
-judged.parquet       the same with the judge's findings
-scores.json          the scores
-transcripts/         the exchanges with an API, so that none is paid for twice
-verdicts.jsonl       the judges' verdicts, so that nothing is judged twice
+eval.json            the settings: model, tasks, sampling; read by the later steps completions.parquet  the
+model's completions judged.parquet       the same with the judge's findings scores.json          the scores
+transcripts/         the exchanges with an API, so that none is paid twice verdicts.jsonl       the judges'
+verdicts, so that nothing is judged twice
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ class EvalFolder:
             raise InputError("not an evaluation", where=str(self.about), hint="choose a new --out") from error
 
     def write_about(self, evaluated: Evaluated, **facts: Any) -> None:
-        """Write `eval.json`; `facts`: what a later step learned, such as the device that judged."""
+        """Write `eval.json`; `facts`: added by a later step, such as the device that judged."""
         from kcurate import __version__
 
         data = {"kcurate": __version__, "evaluated": asdict(evaluated), **facts}

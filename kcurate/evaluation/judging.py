@@ -23,10 +23,10 @@ def judge(
     """The rows with the judge's findings, and the records that the pool returned.
 
     Raises:
-        InputError: a task is missing, or has changed since it was asked. KcurateError: this machine cannot
+        InputError: a task is missing, or has changed since the completion. KcurateError: this machine cannot
             judge.
     """
-    task_of_row = asked_of(rows, tasks)
+    task_of_row = tasks_of(rows, tasks)
     judged = asyncio.run(pool.score(task_of_row, [answer_of(row) for row in rows]))
     return [_row(*entry) for entry in zip(rows, task_of_row, judged, strict=True)], judged
 
@@ -44,11 +44,11 @@ def answer_of(row: Completion) -> str | prompts.Answer:
     return "" if isinstance(reply, prompts.Unreadable) else reply
 
 
-def asked_of(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
+def tasks_of(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
     """The task of each row.
 
     Raises:
-        InputError: one is missing, or has changed since it was asked.
+        InputError: one is missing, or has changed since the completion.
     """
     by_id = {task.id: task for task in tasks}
     hashes = {name: given_hash(by_id[name]) for name in {row.task for row in rows} & set(by_id)}

@@ -193,8 +193,8 @@ def _run(
 ) -> tuple[str, T | None]:
     """The output of a process (empty if it was stopped), and its result, if it wrote one of this class.
 
-    Its home is a folder inside `folder`. The answer may have forged the result, which is therefore read as an
-    untrusted file.
+    Its home directory is inside `folder`. The answer may have forged the result, which is therefore read as
+    an untrusted file.
     """
     home, request_file = folder / "home", folder / "request.json"
     home.mkdir(exist_ok=True)

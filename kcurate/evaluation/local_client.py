@@ -1,4 +1,4 @@
-"""A local model (`--model FILE.gguf`), asked like those behind an API: with transcripts, in plain turns.
+"""A local model (`--model FILE.gguf`) with the interface of those behind an API: transcripts, plain turns.
 
 Not covered: how it samples (`local_model`).
 """
@@ -34,15 +34,15 @@ def client_of(name: ModelName, max_tokens: int) -> Client | None:
 
 
 class LocalClient:
-    """One model of this process. Thread-safe; it answers one request at a time."""
+    """One model in this process. Thread-safe; it answers one request at a time."""
 
     form: Form = "text"
 
     def __init__(self, name: ModelName, max_tokens: int) -> None:
-        from kcurate.evaluation.local_model import Drawing, LocalModel
+        from kcurate.evaluation.local_model import LocalModel, SamplingOptions
 
         self.model, self.where = name.model, name.model
-        drawing = Drawing(max_tokens, batch=1, hint="a smaller --max-tokens")
+        drawing = SamplingOptions(max_tokens, batch=1, hint="a smaller --max-tokens")
         with quiet():
             self._local: LocalModel = LocalModel(ModelSettings(name.base_url or ""), None, drawing)
         self._alone = threading.Lock()

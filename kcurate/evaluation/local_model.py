@@ -1,7 +1,7 @@
 """A model in this process, through transformers; on the GPU if there is one.
 
-It samples as GRPO does: the ways of a model's own generation config do not count. Not covered: how prompts
-become tokens (`kcurate.local_models.weights`).
+It samples as GRPO does; the model's own generation config is ignored. Not covered: how prompts become tokens
+(`kcurate.local_models.weights`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ LEAST_ROOM = 128
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """How completions are sampled; `batch`: prompts at a time, `hint`: what makes it smaller."""
+class SamplingOptions:
+    """How completions are sampled; `batch`: prompts at a time, `hint`: the option that reduces it, for
+    errors."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -49,7 +50,7 @@ class LocalModel:
         InputError: no such model or adapter.
     """
 
-    def __init__(self, settings: ModelSettings, adapter: Path | None, drawing: Drawing) -> None:
+    def __init__(self, settings: ModelSettings, adapter: Path | None, drawing: SamplingOptions) -> None:
         self._settings, self._adapter, self._drawing = settings, adapter, drawing
         if adapter is not None:
             weights.check_adapter(adapter)
@@ -73,9 +74,9 @@ class LocalModel:
         return self._sample([self._form.text(prompt) for prompt, _ in asked])
 
     def talk(self, prompt: Prompt, turns: Sequence[Mapping[str, str]]) -> Reply:
-        """The reply to a prompt and to the messages that followed it, as long as the context has room for.
+        """The reply to a prompt and the messages after it, as long as the remaining context allows.
 
-        Without any it is `rejected`.
+        Without room in the context it is `rejected`.
         """
         self._load()
         text = self._form.text(prompt, turns)
@@ -108,7 +109,7 @@ class LocalModel:
         return [replies[i] for i in range(len(texts))]
 
     def _room(self) -> int:
-        """The tokens that the model's context holds."""
+        """The size of the model's context in tokens."""
         return getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
 
     def _load(self) -> None:
@@ -123,7 +124,7 @@ class LocalModel:
         weights.free()
 
     def _generated(self, texts: Sequence[str], most: int | None = None) -> list[list[int]]:
-        """The new tokens of each, up to the first end-of-text token."""
+        """The new tokens of each prompt, up to the first end-of-text token."""
         # A chat template has already written the special tokens; plain text gets them here, as in training.
         encoded = self._tokenizer(
             list(texts), return_tensors="pt", padding=True, add_special_tokens=not self._form.chat
@@ -139,7 +140,7 @@ class LocalModel:
         return tokens[:, encoded["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
     def _continuous(self, texts: Sequence[str], ends: set[int]) -> list[list[int]]:
-        """The same by continuous batching: a prompt that is done makes room for the next."""
+        """`_generated` by continuous batching: a finished prompt makes room for the next."""
         asked = self._tokenizer(list(texts), add_special_tokens=not self._form.chat).input_ids
         config = GenerationConfig(**self.arguments(), eos_token_id=sorted(ends))
         cache = None  # on a GPU what is free of its memory

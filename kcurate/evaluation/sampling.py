@@ -1,7 +1,7 @@
-"""Which prompts a model is sent: every task several times, each in one or more turns.
+"""Samples completions from a model: every task several times, each in one or more turns.
 
-From the second turn on, a model is told what the judge found, in the words that `kcurate deopt` uses: in the
-same conversation if it can hold one, else by a new prompt that contains the previous answer. Not covered: the
+From the second turn on, the model gets the judge's findings, worded as in `kcurate deopt`: in the same
+conversation if it can hold one, else by a new prompt that contains the previous answer. Not covered: the
 models (`local_model`, `endpoint`).
 """
 
@@ -24,9 +24,9 @@ from kcurate.reward.task import Judged, Pool, Task, given_hash
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model returned, and what it cost; None where nobody counted.
+    """A model's reply, and its cost; None where unknown.
 
-    `key`: the exchange that a conversation can go on from; None: it cannot.
+    `key`: the exchange from which the conversation can continue; None: it cannot.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Sampler(Protocol):
     """A model."""
 
     def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
-        """One reply per prompt, in order; the number tells equal prompts apart."""
+        """One reply per prompt, in order; the number distinguishes equal prompts."""
         ...
 
 
@@ -52,15 +52,16 @@ class HoldsConversations(Protocol):
     """A model that holds conversations."""
 
     def go_on(self, turns: Sequence[tuple[str, str, int]]) -> list[Reply]:
-        """One reply per turn, in order: a `Reply.key`, what is said after it, the number of the sample."""
+        """One reply per turn, in order. A turn: a `Reply.key`, the message after it, the number of the
+        sample."""
         ...
 
 
 @dataclass(eq=False)
 class _Conversation:
-    """One sample of a task: the chat so far, and what the next turn sends.
+    """One sample of a task: the chat so far, and the next message.
 
-    That is `next_message` in the conversation `key`, else `prompt`.
+    The next turn sends `next_message` in the conversation `key`, or `prompt` if there is none.
     """
 
     task: Task
@@ -103,7 +104,7 @@ def generate(
 
 
 def _replies(sampler: Sampler, chains: Sequence[_Conversation]) -> list[Reply]:
-    """A reply to each chain: in its conversation where there is one, else to its prompt."""
+    """A reply for each chain: in its conversation if there is one, else to its prompt."""
     talks = [isinstance(sampler, HoldsConversations) and chain.key is not None for chain in chains]
     asked = [
         (chain.prompt, chain.sample) for chain, goes_on in zip(chains, talks, strict=True) if not goes_on
@@ -119,7 +120,7 @@ def _replies(sampler: Sampler, chains: Sequence[_Conversation]) -> list[Reply]:
 
 
 def _prepare_next_turn(chain: _Conversation, reply: Reply, row: Completion, result: Judged) -> None:
-    """Set what the next turn of a chain says, after a reply was judged."""
+    """Set the next message of a chain, after its reply was judged."""
     chain.key = reply.key
     if chain.key is None:
         chain.prompt = again(chain.task, answer_of(row), result)

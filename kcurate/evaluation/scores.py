@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one model. Keys of inner maps are the k of pass@k: one of k samples has to succeed.
+    """The scores of one model. Keys of inner maps are the k of pass@k: at least one of k samples succeeds.
 
     `samples`: the number per task (the smallest, if it differs). `fast`: by threshold, then by k. `best`: the
     speedup of the best of k, at least 1; a geometric mean over tasks. `solved`: tasks with a correct answer.
@@ -230,7 +230,7 @@ def _best(groups: Sequence[Group], families: Sequence[str], k: int) -> Estimate:
 
 
 def _attained(groups: Sequence[Group]) -> Estimate | None:
-    """The mean over the tasks with a known answer; None if there are none."""
+    """The mean of `attained` over the tasks with a known answer; None if there are none."""
     known = [group for group in groups if all(sample.attained is not None for sample in group.samples)]
     values = [fmean(sample.attained or 0.0 for sample in group.samples) for group in known]
     return mean(values, [group.family for group in known], SHARE) if known else None

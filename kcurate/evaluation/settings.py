@@ -1,4 +1,4 @@
-"""The settings of `kcurate eval`: what is evaluated, and how."""
+"""The settings of `kcurate eval`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Evaluated:
 
     @property
     def longest(self) -> int:
-        """The longest answer, in tokens. What Claude thinks counts, and may be most of it."""
+        """The longest answer, in tokens. Claude's thinking counts, and may be most of it."""
         return self.max_tokens or (MAX_TOKENS if self.of_claude else 4096)
 
 

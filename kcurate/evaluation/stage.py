@@ -22,7 +22,7 @@ from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.comparing import Comparison, compare
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.folder import EvalFolder, check
-from kcurate.evaluation.judging import asked_of, judge
+from kcurate.evaluation.judging import judge, tasks_of
 from kcurate.evaluation.sampling import Sampler, generate
 from kcurate.evaluation.scores import Scores
 from kcurate.evaluation.settings import EvalConfig, Evaluated
@@ -169,7 +169,7 @@ class _Judges:
             hint = "judge on a machine with one, or leave out --protocol"
             raise InputError("KernelBench's evaluator needs a GPU", where="--protocol kernelbench", hint=hint)
         scheme = own_reward.chosen(evaluated.reward, {})
-        tree, tasks = kernelbench_protocol.checkout(path), asked_of(rows, self.tasks)
+        tree, tasks = kernelbench_protocol.checkout(path), tasks_of(rows, self.tasks)
         return kernelbench_protocol.judge(
             rows, tasks, tree, scheme, gpu=self.place.gpus[0], jobs=self._config.jobs
         )
@@ -280,11 +280,7 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         if evaluated.adapter is not None:
             raise OptionError("an adapter needs a model in this process", where="--adapter")
         spending = Spending(config.max_usd, config.price, evaluated.longest)
-        options = {
-            "temperature": evaluated.temperature,
-            "top_p": evaluated.top_p,
-            "effort": evaluated.effort,
-        }
+        options = {"temperature": evaluated.temperature, "top_p": evaluated.top_p, "effort": evaluated.effort}
         name = parse_model(evaluated.model)
         asking = open_asking(
             name, folder.transcripts, spending, timeout_s=config.timeout_s, options=options, note=note
@@ -296,10 +292,10 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         from kcurate.local_models.libraries import require_extra
 
         require_extra("kcurate eval")
-        from kcurate.evaluation.local_model import Drawing, LocalModel
+        from kcurate.evaluation.local_model import LocalModel, SamplingOptions
         from kcurate.local_models.libraries import quiet
 
-        drawing = Drawing(
+        drawing = SamplingOptions(
             evaluated.longest,
             1.0 if evaluated.temperature is None else evaluated.temperature,
             1.0 if evaluated.top_p is None else evaluated.top_p,

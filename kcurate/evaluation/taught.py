@@ -29,16 +29,16 @@ class Taught:
     given: tuple[str, ...] = ()
 
     def among(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that were taught: of a taught family, or equal to a taught task except in name."""
+        """The tasks that were trained on: of a listed family, or equal to a listed task except in name."""
         families, hashes = set(self.families), set(self.given)
         return [task for task in tasks if _hashed(task.family) in families or given_hash(task) in hashes]
 
 
 def read(adapter: Path) -> Taught | None:
-    """What an adapter was taught; None if it has no `taught.json`.
+    """The families and tasks that an adapter was trained on; None if it has no `taught.json`.
 
     Raises:
-        InputError: the file is not one of ours.
+        InputError: the file has another form.
     """
     path = adapter / NAME
     try:
@@ -50,7 +50,7 @@ def read(adapter: Path) -> Taught | None:
 
 
 def write(folder: Path, tasks: Iterable[Task], start: Path | None) -> None:
-    """Write what a stage teaches; `start`: the adapter that it starts from."""
+    """Write the families and tasks that a stage trains on; `start`: the adapter that it starts from."""
     # If that adapter has no `taught.json`, earlier tasks are not in the list, and so not refused.
     before, tasks = (start and read(start)) or Taught(), tuple(tasks)
     families = {*before.families, *(_hashed(task.family) for task in tasks)}
@@ -60,10 +60,10 @@ def write(folder: Path, tasks: Iterable[Task], start: Path | None) -> None:
 
 
 def refuse(adapter: Path | None, tasks: Sequence[Task], *, hint: str) -> None:
-    """Refuse to score an adapter on tasks that it was taught.
+    """Refuse to score an adapter on tasks that it was trained on.
 
     Raises:
-        InputError: it was taught some of the tasks.
+        InputError: it was trained on some of the tasks.
     """
     taught = None if adapter is None else read(adapter)
     if taught is not None and (again := taught.among(tasks)):

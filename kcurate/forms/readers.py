@@ -136,7 +136,7 @@ def _read(name: str, data: bytes) -> bytes | list[Part] | None:
         read = plugin.value.read(name, data)
         read = read if isinstance(read, bytes) else list(read)
     except Exception as error:  # a stranger's reader may raise anything
-        raise ReaderFailed(f"{plugin.label} failed: {plugins.said(error)}") from error
+        raise ReaderFailed(f"{plugin.label} failed: {plugins.one_line(error)}") from error
     if isinstance(read, list) and not all(isinstance(part, Part) for part in read):
         raise ReaderFailed(f"{plugin.label} returned something else than bytes or parts")
     return read

@@ -23,7 +23,7 @@ SCHEME = "hf://datasets/"
 
 
 def check_name(repo: str) -> None:
-    """Refuse what cannot name a repository.
+    """Refuse a text that cannot name a repository.
 
     Raises:
         InputError: it is not USER/NAME.
@@ -192,7 +192,7 @@ def dataset_files(repo: str) -> tuple[str, dict[str, int]]:
 
 
 def open_file(name: str) -> IO[bytes]:
-    """A file of a dataset (`SCHEME`), read as it is asked for: nothing is downloaded as a whole.
+    """Open a file of a dataset (`SCHEME`) for random access; only the parts that are read are downloaded.
 
     Raises:
         RemoteError: it is not there, or the Hub is unreachable.

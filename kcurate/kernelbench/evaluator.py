@@ -5,7 +5,7 @@ It reads a request file (`sys.argv[2]`; `sys.argv[1]` is the caller's import pat
 directory in an earlier step. The answer and the evaluator share the process, as in KernelBench, so an answer
 can forge its own result. The sandbox gives the process no network; it can write only to that directory, /dev
 and /proc, and read only these, system folders, libraries and the checkout. It is as strict as this machine
-allows, which is not checked here. Not covered: who starts it (`kcurate.evaluation.kernelbench_protocol`).
+supports, which is not checked here. Not covered: who starts it (`kcurate.evaluation.kernelbench_protocol`).
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ class ModuleProblem:
 def problem_of(code: str, bench_bytes: int | None, widest: int = 1) -> ModuleProblem:
     """The problem of a module. Its bench size is the file's, halved until all arrays fit into `bench_bytes`.
 
-    `widest`: up to how many times the usual tolerance is used where the module's own rounding needs it.
+    `widest`: the largest factor by which the usual tolerance may be widened if the module's own rounding
+    needs it.
 
     Raises:
         ProblemError: it cannot become a problem; the message says why.
@@ -68,18 +69,18 @@ def problem_of(code: str, bench_bytes: int | None, widest: int = 1) -> ModulePro
     # A worker analyses many modules, and ranges of parameters come from a module's initial weights: without
     # this seed, a module's problem would depend on which modules the worker analysed before.
     torch.manual_seed(START_SEED)
-    return _Maker(code, bench_bytes, widest).strong_problem()
+    return _Analysis(code, bench_bytes, widest).strong_problem()
 
 
-class _Maker:
+class _Analysis:
     """Finds which constants of a module are its sizes, and formulas over them for its shapes and sums."""
 
     def __init__(self, code: str, bench_bytes: int | None, widest: int = 1) -> None:
         self.widths = [WIDER**step for step in range(8) if WIDER**step <= widest]
         self.facts = functools.cache(self._facts)
-        self._take(code)
+        self._analyse(code)
         if not self.names:
-            self._join()
+            self._merge_equal_constants()
         if not self.names:
             raise ProblemError("none of its sizes can be changed")
         self.bench = self._bench(bench_bytes)
@@ -87,23 +88,23 @@ class _Maker:
         if any(self._elements(sizes) > MAX_TEST_ELEMENTS for sizes in self.tests):
             raise ProblemError("its sizes cannot be made small enough")
 
-    def _take(self, code: str) -> None:
+    def _analyse(self, code: str) -> None:
         """Analyse code: its constants, and which of them are sizes."""
         self.code = code
         self.constants = torch_text.constants(code)
         self.facts.cache_clear()
         self.base = look(code, self.constants)
         shapes = sum(len(array.shape) for array in self.base.input_arrays)
-        self.names = sizing.moving(self.constants, self.numbers, shapes)
+        self.names = sizing.size_names(self.constants, self.numbers, shapes)
 
-    def _join(self) -> None:
+    def _merge_equal_constants(self) -> None:
         """Merge constants of equal value into one, which may be a size where none of them is alone."""
         code, by_value = self.code, dict[int, list[str]]()
         for name, value in self.constants.items():
             by_value.setdefault(value, []).append(name)
         for value in sorted(by_value, reverse=True):
             if len(by_value[value]) > 1:
-                self._take(torch_text.joined(code, by_value[value]))
+                self._analyse(torch_text.joined(code, by_value[value]))
                 if self.names:
                     return
 
@@ -169,7 +170,7 @@ class _Maker:
         return self.names[0]
 
     def formulas(self) -> Iterator[Expr]:
-        """An expression for every number of `Facts.numbers`, in its order."""
+        """A formula over the sizes for every number of `Facts.numbers`, in order."""
         samples = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
         samples += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
         for index in range(len(self.base.numbers())):
@@ -181,7 +182,7 @@ class _Maker:
     def strong_problem(self) -> ModuleProblem:
         """The problem with the hardest inputs whose result is finite, verified to reject wrong answers."""
         plan = _Plan(self)
-        why = "its result is not finite"
+        refusal = "its result is not finite"
         for width, ease in itertools.product(self.widths, range(valuing.CHOICES)):
             problem, side = plan.problem(ease, width)
             module = strength.ModuleUnderTest(problem, side)
@@ -190,14 +191,14 @@ class _Maker:
             if not module.determined():
                 raise ProblemError("its result is not a function of its inputs")
             if not module.rounding_within_tolerance():
-                why = "its tests would reject correct rounding"
+                refusal = "its tests would reject correct rounding"
                 continue
             problem, side = module.without_idle_state()
             weakness = strength.ModuleUnderTest(problem, side).weakness()
             if weakness is None:
                 return ModuleProblem(problem, side, {name: self.constants[name] for name in self.names})
-            why = weakness
-        raise ProblemError(why)
+            refusal = weakness
+        raise ProblemError(refusal)
 
 
 class _Plan:
@@ -206,15 +207,15 @@ class _Plan:
     `_shapes`, `_highs` and `_terms` are formulas for the three parts of `Facts.numbers`.
     """
 
-    def __init__(self, maker: _Maker) -> None:
-        self.maker = maker
-        self.facts = maker.base
-        formulas = maker.formulas()
+    def __init__(self, analysis: _Analysis) -> None:
+        self.analysis = analysis
+        self.facts = analysis.base
+        formulas = analysis.formulas()
         self._shapes = list(itertools.islice(formulas, len(self.facts.extents)))
         self._highs = list(itertools.islice(formulas, len(self.facts.highs)))
         self._terms = list(formulas)
-        self._model, self._text_names = torch_module.build(maker.code, MODEL, maker.bench)
-        self._used = set(maker.names) | TAKEN
+        self._model, self._text_names = torch_module.build(analysis.code, MODEL, analysis.bench)
+        self._used = set(analysis.names) | TAKEN
         parameters = forward_names(self._text_names)
         self.inputs = [
             self._name(parameters[i] if i < len(parameters) else f"in{i}")
@@ -228,7 +229,7 @@ class _Plan:
     def _name(self, path: str) -> str:
         """A unique, valid C++ name like the last part of a path, or like the whole path if that is used."""
         name = re.sub(r"\W", "_", path.rsplit(".", 1)[-1])
-        if name in self._used or name in self.maker.constants:
+        if name in self._used or name in self.analysis.constants:
             name = re.sub(r"\W", "_", path)
         while name in self._used:
             name += "_"
@@ -242,8 +243,8 @@ class _Plan:
         for index, name in enumerate(self.inputs):
             if not isinstance(self.facts.inputs[index], Array):
                 continue
-            known = self.facts.bounds.get(index)
-            bounds = (known[0], next(highs)) if known is not None else None
+            bounds_of_input = self.facts.bounds.get(index)
+            bounds = (bounds_of_input[0], next(highs)) if bounds_of_input is not None else None
             init = valuing.input_init([arrays[index] for arrays in samples], bounds)
             if init is None:
                 raise ProblemError(f"no generator produces values like those of {name}")
@@ -265,7 +266,7 @@ class _Plan:
         """State that the forward pass changes, such as running averages; it does not become a buffer."""
         import torch
 
-        model, names = torch_module.build(self.maker.code, MODEL, self.maker.tests[-1])
+        model, names = torch_module.build(self.analysis.code, MODEL, self.analysis.tests[-1])
         before = {path: tensor.detach().clone() for path, tensor in state_of(model).items()}
         with torch_module.module_errors(MODEL), torch.no_grad():
             model(*names["get_inputs"]())
@@ -277,11 +278,11 @@ class _Plan:
 
         axes = max(len(array.shape) for array in self.facts.input_arrays)
         side = max(3, round(SAMPLED_ELEMENTS ** (1 / axes)))
-        sizes = sizing.even(self.maker.names, self.maker.bench, side, self.maker.runs)
+        sizes = sizing.equal_sizes(self.analysis.names, self.analysis.bench, side, self.analysis.runs)
         rounds = []
         for seed in range(SAMPLES):
             torch.manual_seed(seed)
-            _, names = torch_module.build(self.maker.code, MODEL, sizes)
+            _, names = torch_module.build(self.analysis.code, MODEL, sizes)
             with torch_module.module_errors("get_inputs"):
                 inputs = names["get_inputs"]()
                 rounds.append([value.numpy() if hasattr(value, "numpy") else value for value in inputs])
@@ -298,26 +299,26 @@ class _Plan:
             if isinstance(value, Array):
                 choices = valuing.harder(self.inits[name], self.facts.product)
                 chosen = choices[min(ease, len(choices) - 1)]
-                buffers[name] = Buffer(value.dtype, _take(shapes, value), chosen)
+                buffers[name] = Buffer(value.dtype, _next_shape(shapes, value), chosen)
             else:
                 scalars[name] = Scalar("int32" if isinstance(value, int) else "float32", value)
         state: dict[str, str] = {}
         for path, array in self.facts.state.items():
-            shape = _take(shapes, array)
+            shape = _next_shape(shapes, array)
             if (name := self.state[path]) in self.inits:
                 buffers[name] = Buffer(array.dtype, shape, self.inits[name])
                 state[path] = name
         for name, array in zip(self.outputs, self.facts.outputs, strict=True):
             tolerance = self._tolerance(width) if is_float(array.dtype) else None
-            buffers[name] = Buffer(array.dtype, _take(shapes, array), role="out", tolerance=tolerance)
+            buffers[name] = Buffer(array.dtype, _next_shape(shapes, array), role="out", tolerance=tolerance)
         call = Call(MODEL, tuple(self.inputs), tuple(self.outputs), state)
         loose = tuple(name for name in self.outputs if is_float(buffers[name].dtype))
-        side = Side(self.maker.code, (call,), nondeterministic=loose, language="torch")
-        return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
+        side = Side(self.analysis.code, (call,), nondeterministic=loose, language="torch")
+        return Problem(Sizes(self.analysis.tests, self.analysis.bench), buffers, scalars), side
 
     def _tolerance(self, width: int) -> Tolerance:
         """The tolerance for the longest sum; very long sums over one tensor count as reduced in a tree."""
-        facts = self.maker.at(self.maker.bench)
+        facts = self.analysis.at(self.analysis.bench)
         lengths: dict[Expr, None] = {}  # in order of first occurrence
         for terms, number, reduced in zip(self._terms, facts.terms, facts.reduced, strict=True):
             as_tree = reduced and number > MANY_TERMS
@@ -328,6 +329,6 @@ class _Plan:
         return Tolerance(terms=longest if width == 1 else f"({longest}) * {width * width}")
 
 
-def _take(shapes: Iterator[Expr], array: Array) -> tuple[Expr, ...]:
-    """The next formulas, one per extent."""
+def _next_shape(shapes: Iterator[Expr], array: Array) -> tuple[Expr, ...]:
+    """The next formulas of `shapes`, one per extent of the array."""
     return tuple(next(shapes) for _ in array.shape)

@@ -29,14 +29,14 @@ LONGEST = (1031, 263, 67, 33)
 
 def other_values(value: int) -> Iterator[int]:
     """Other values to try; some have the same divisors."""
-    seen = {value}
+    yielded = {value}
     for other in (value + 1, value - 1, 2 * value, value // 2, value + 8, value // 4, value + 16, 3 * value):
-        if other >= 1 and other not in seen:
-            seen.add(other)
+        if other >= 1 and other not in yielded:
+            yielded.add(other)
             yield other
 
 
-def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
+def size_names(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
     """The constants that are sizes: another value is valid and changes one of the first `inputs` numbers."""
     base = numbers(constants)
     if base is None:
@@ -53,7 +53,7 @@ def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
     return tuple(sizes)
 
 
-def small(
+def first_fitting(
     names: Sequence[str], start: Values, choices: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
 ) -> dict[str, int]:
     """Set each size in turn to the first of its choices at which the module still runs; else keep it."""
@@ -76,17 +76,17 @@ def settings(
     tiny = {name: range(2 if i == 0 else 3, 130) for i, name in enumerate(names)}
     candidates: list[dict[str, int]] = []
     for first, step in ((5, 2), (3, 2), (3, 1)):
-        odd = small(names, bench, _ascending(names, first, step), fits)
+        odd = first_fitting(names, bench, _ascending(names, first, step), fits)
         if light(odd):
             candidates.append(odd)
             break
     for last in LONGEST:
         ends = {names[-1]: [last, *range(last // 8 * 8, last + 129, 8)]}
-        long = small(names, bench, _ascending(names, 3, 1) | ends, fits)
+        long = first_fitting(names, bench, _ascending(names, 3, 1) | ends, fits)
         if light(long):
             candidates.append(long)
             break
-    candidates.append(small(names, bench, tiny, fits))
+    candidates.append(first_fitting(names, bench, tiny, fits))
     return tuple(s for i, s in enumerate(candidates) if s not in candidates[:i])
 
 
@@ -95,9 +95,11 @@ def _ascending(names: Sequence[str], first: int, step: int) -> dict[str, Iterabl
     return {name: [*range(first + step * i, 131, 2), *range(8, 129, 8)] for i, name in enumerate(names)}
 
 
-def even(names: Sequence[str], bench: Values, side: int, fits: Callable[[Values], bool]) -> dict[str, int]:
+def equal_sizes(
+    names: Sequence[str], bench: Values, side: int, fits: Callable[[Values], bool]
+) -> dict[str, int]:
     """Every size at about `side`, if the module runs there."""
-    return small(names, bench, {name: range(side, 4 * side + 130) for name in names}, fits)
+    return first_fitting(names, bench, {name: range(side, 4 * side + 130) for name in names}, fits)
 
 
 def samples(
@@ -155,11 +157,11 @@ def _product(names: Sequence[str], observed: Samples) -> Iterator[Expr]:
 
 def _power(name: str, observed: Samples) -> int:
     """1 or 2 if the number is proportional to that power of a size, the other sizes being fixed; else 0."""
-    first: dict[tuple[int, ...], tuple[int, int]] = {}
+    baselines: dict[tuple[int, ...], tuple[int, int]] = {}
     powers, varies = {1, 2}, False
     for values, number in observed:
-        others = tuple(value for key, value in values.items() if key != name)
-        first_size, first_number = first.setdefault(others, (values[name], number))
+        fixed = tuple(value for key, value in values.items() if key != name)
+        first_size, first_number = baselines.setdefault(fixed, (values[name], number))
         powers = {p for p in powers if number * first_size**p == first_number * values[name] ** p}
         varies = varies or values[name] != first_size
     return min(powers) if varies and powers else 0

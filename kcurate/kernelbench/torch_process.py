@@ -1,8 +1,8 @@
 """A process that imports torch, enters the sandbox of foreign device code, and then serves one channel.
 
 It writes nothing, reads libraries only, has no network, starts no process, and its memory is limited. Both
-ends are here: `TorchProcess` starts and ends it, `sandboxed` is how its main function begins. Not covered:
-what it is asked (`kernelbench.worker`, `kcurate.answers.worker`).
+ends are here: `TorchProcess` starts and ends it, its main function begins with `sandboxed`. Not covered: its
+requests (`kernelbench.worker`, `kcurate.answers.worker`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BOOT = (
 class TorchProcess:
     """A process that runs `main` of a module, with the `channel` to it; `close` kills it.
 
-    `does`, `needing`: what it does, and what needs torch, in the words of an error.
+    `does`, `needing`: what it does, and what needs torch, for error messages.
 
     Raises:
         BackendError: it did not start. MissingDependencyError: torch is not installed.

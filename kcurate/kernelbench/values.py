@@ -44,14 +44,14 @@ def input_init(samples: Sequence[Array], bounds: tuple[int, int | str] | None) -
 
     `bounds` are low and high of integers (high may be an expression).
     """
-    first = samples[0]
-    if first.dtype == bool:
+    sample = samples[0]
+    if sample.dtype == bool:
         return Init("integers", {"low": 0, "high": 2})
-    if first.dtype.kind in "iu":
+    if sample.dtype.kind in "iu":
         if bounds is None:
             return None
         return Init("integers", {"low": bounds[0], "high": bounds[1]})
-    if first.dtype.kind != "f" or sum(array.size for array in samples) < ENOUGH:
+    if sample.dtype.kind != "f" or sum(array.size for array in samples) < ENOUGH:
         return None
     return _structured(samples) or _random(samples)
 
@@ -97,7 +97,7 @@ def _looks_uniform(values: Array, height: float) -> bool:
 
 
 def harder(init: Init, product: bool) -> tuple[Init, ...]:
-    """Generators to try, the hardest inputs first; the last is the given one."""
+    """Generators to try, the hardest inputs first; the last is `init` itself."""
     if init != UNIFORM:
         return (init,)
     return (NEAR_ONE, init) if product else (HARDER, BOTH_SIGNS, FEW_NEGATIVE, init)

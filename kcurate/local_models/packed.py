@@ -1,8 +1,8 @@
-"""The attention `packed`: several rows in one sequence, none of which sees another.
+"""The attention `packed`: several rows in one sequence, which do not attend to each other.
 
 On a GPU it is flash attention over rows of different lengths, without a mask; on a CPU each row by itself. A
 batch that is not packed gets transformers' `sdpa`, but a step of sampling reads the cache in place, and on a
-GPU only the keys that a row has. Not covered: who packs (the trainer).
+GPU only the keys that a row has. Not covered: packing (the trainer).
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ def register() -> None:
 
 
 def mask(*args: Any, attention_mask: Any = None, **options: Any) -> Any:
-    """No mask for packed rows, which the trainer passes without one; `spans` for a step of sampling on a GPU.
-
-    Otherwise that of `sdpa`.
+    """The mask for transformers: None for packed rows, `spans` for a sampling step on a GPU, otherwise that
+    of `sdpa`.
     """
     if attention_mask is None:
         return None
@@ -40,7 +39,7 @@ def mask(*args: Any, attention_mask: Any = None, **options: Any) -> Any:
 
 
 def spans(seen: Any, heads: int) -> Any:
-    """Which keys each row of a cache has, as flash attention asks for them.
+    """The range of keys of each row in a cache, as flash attention takes it.
 
     `seen`: [rows, keys], True in one run of a row (its prompt is padded on the left). Returns int32
     [3, rows * heads + 1]: where each query begins, where the keys of a row and head begin in the flattened
@@ -95,10 +94,10 @@ def attention(
 
 
 def _next_token(query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None) -> Any:
-    """Attention of one token a row: heads that share keys become queries of one head.
+    """Attention of one token per row: heads that share keys become queries of one head.
 
     With a mask, `sdpa` would copy the keys and values once for each of them, which is most of a step's time;
-    with `spans` flash attention leaves out what a row does not have.
+    with `spans` flash attention skips the padding of each row.
     """
     rows, heads, _, width = query.shape
     shared = heads // key.shape[1]
@@ -137,9 +136,8 @@ def _flash(
     """torch's flash attention over rows of different lengths; all sides are [tokens, heads, width].
 
     `queries`, `begins`: int32 [rows + 1], where the queries and the keys of each row begin. `longest`:
-    queries of the longest row; `keys`: its keys, if they are more. `counts`: int32 [rows], how many keys of a
-    row count.
-    torch.nn.attention.varlen, the public way, has no `counts` in torch 2.11.
+    queries of the longest row; `keys`: its keys, if they are more. `counts`: int32 [rows], the number of
+    valid keys of a row. torch.nn.attention.varlen, the public way, has no `counts` in torch 2.11.
     """
     return torch.ops.aten._flash_attention_forward(
         query, key, value, queries, begins, longest, keys or longest, 0.0, causal, False,

@@ -1,4 +1,4 @@
-"""Which local model, and its low-rank adapter: the tables `model` and `lora` of a recipe.
+"""The local model and its low-rank adapter: the tables `model` and `lora` of a recipe.
 
 Not covered: the other settings of a training run (`kcurate.train.settings`).
 """

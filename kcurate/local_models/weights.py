@@ -132,7 +132,7 @@ def check_adapter(adapter: Path) -> None:
     """Check that a folder holds an adapter, before anything is loaded.
 
     Raises:
-        InputError: it does not.
+        InputError: it holds none.
     """
     try:
         peft_type = json.loads((adapter / "adapter_config.json").read_bytes())["peft_type"]
@@ -185,7 +185,7 @@ def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
 
 
 def _set_end_token(token: Any, tokenizer: Any) -> None:
-    """Give the tokenizer the model's end-of-text token: from .gguf files some releases read another one."""
+    """Give the tokenizer the model's end-of-text token: some releases read another one from .gguf files."""
     if isinstance(token, int) and token != tokenizer.eos_token_id:
         pads_with_it = tokenizer.pad_token_id == tokenizer.eos_token_id
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(token)

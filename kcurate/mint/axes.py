@@ -1,7 +1,9 @@
-"""Axes of an operator bound to the extents of its operands: the shape rule, and where an element stands."""
+"""Axes of an operator bound to the extents of its operands: the shape rule, and linear indices of
+elements."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +39,7 @@ def product(shape: Shape) -> Expr:
     """The number of elements of a shape."""
     parts = [part if isinstance(part, int) or _NAME.fullmatch(part) else f"({part})" for part in shape]
     if all(isinstance(part, int) for part in parts):
-        number = 1
-        for part in parts:
-            number *= int(part)
-        return number
+        return math.prod(map(int, parts))
     return " * ".join(map(str, parts))
 
 
@@ -50,7 +49,8 @@ def bind(
     attributes: Mapping[str, int | float],
     new: Callable[[str], Expr],
 ) -> Binding | None:
-    """The operator's axes, from its operands' shapes (None: of a fresh input); None if these do not fit.
+    """Bind the operator's axes to its operands' shapes (None: a fresh input); returns None if these do not
+    fit.
 
     `new` names the extent of an axis that only fresh inputs have.
     """
@@ -83,7 +83,7 @@ def bind(
 
 
 def substituted(expression: str, names: Mapping[str, Expr | float]) -> Expr:
-    """An extent with names replaced by what they stand for; an integer if nothing else is left."""
+    """An extent with names replaced by what they stand for; an integer if no name is left."""
 
     def put(match: re.Match[str]) -> str:
         value = str(names.get(match[0], match[0]))
@@ -114,6 +114,6 @@ def linear_index(axes: Sequence[str], extent: Callable[[str], str], index: Calla
 
 
 def elsewhere(axes: Sequence[str], subscripts: Sequence[str]) -> dict[str, str]:
-    """The indices of `x[subscripts]` by axis: subscripts are of the last axes, `...` of all before."""
+    """The indices of `x[subscripts]` by axis: subscripts index the last axes, `...` all axes before them."""
     last = axes[len(axes) - len(subscripts) :]
     return {axis: text for axis, text in zip(last, subscripts, strict=True) if axis != REST}

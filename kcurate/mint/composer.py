@@ -1,7 +1,7 @@
 """Composes graphs: one to eight operators, each fitting the types, shapes and values before it.
 
-Deterministic: equal seeds give equal graphs in equal order. Operators that were used less are taken more
-often, so that each of them stands in about as many graphs. Not covered: the operators themselves.
+Deterministic: equal seeds give equal graphs in equal order. Operators that were used less are chosen more
+often, so that all occur in about equally many graphs. Not covered: the operators themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TYPES = ("float32", "bfloat16", "float16")
 # How often each type is taken: most tasks that people write are in float32.
 TYPE_WEIGHTS = (3, 1, 1)
 LENGTHS, LENGTH_WEIGHTS = (1, 2, 3, 4, 5, 6, 7, 8), (2, 4, 6, 6, 5, 3, 2, 2)
-# The shape of the first value, and how often.
+# The shapes of the first value; their weights are `FORM_WEIGHTS`.
 FORMS: Mapping[str, Shape] = {
     "matrix": ("rows", "cols"),
     "sequence": ("batch", "seq", "hidden"),
@@ -31,7 +31,7 @@ FORMS: Mapping[str, Shape] = {
     "heads": ("batch", "heads", "seq", "head_dim"),
 }
 FORM_WEIGHTS = (6, 3, 3, 1, 5)
-# How much likelier an operator of one kind is right after one of another: what models do.
+# The weight of an operator of the second kind after one of the first kind (default 1), as in real models.
 LIKES: Mapping[tuple[str, str], float] = {
     ("gemm", "broadcast"): 3, ("gemm", "pointwise"): 2, ("gemm", "normalization"): 1.5,
     ("convolution", "broadcast"): 3, ("convolution", "pointwise"): 2, ("convolution", "pooling"): 3,
@@ -40,7 +40,7 @@ LIKES: Mapping[tuple[str, str], float] = {
     ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 100,
     ("start", "reduction"): 2, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
-# Operators that many models have, and how much likelier they are.
+# Operators that many models have; their weight is multiplied by `COMMON_WEIGHT`.
 COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
           "add", "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu",
           "window_mask", "length_mask", "distance_bias",
@@ -51,23 +51,23 @@ COMMON_WEIGHT = 3.0
 SPREADING = (
     "pointwise", "broadcast", "gather", "gemm", "convolution", "normalization", "quantization", "backward",
 )  # fmt: skip
-# Besides softmax and losses, what exponentials make of large values is mostly rounding.
+# Operators (besides softmax and losses) whose exponentials turn large values mostly into rounding.
 EXPONENTIAL = ("logsumexp", "cross_entropy_backward", "log_softmax_backward")
 UNMASKED = ("softmin", "log_softmax")
 SECOND_OUTPUT = 0.06
 MOST_NODES = 8
-# So many graphs in a row that were composed before mean that there are no more.
+# After this many repeated graphs in a row, all distinct graphs count as found.
 MOST_REPEATS = 2000
 
 
 @dataclass
-class Draft:
-    """A graph in the making."""
+class PartialGraph:
+    """A graph that is being composed; `properties`: those of its values (`small`, `exact`, ...), by name."""
 
     dtype: str
     inputs: list[Input] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    known: dict[str, frozenset[str]] = field(default_factory=dict)
+    properties: dict[str, frozenset[str]] = field(default_factory=dict)
     sizes: list[str] = field(default_factory=list)
 
     def add_input(
@@ -77,13 +77,13 @@ class Draft:
         element = parameter.element if parameter else "float"
         needs = parameter.needs if parameter else ()
         stem = "x" if parameter is None else parameter.name
-        taken = {value.name for value in self.inputs}
-        name = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 40))) if n not in taken)
+        used = {value.name for value in self.inputs}
+        name = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 40))) if n not in used)
         dtype = {"float": self.dtype, "float32": "float32", "int8": "int8", "index": "int64"}[element]
         value = Input(name, dtype, shape, _values_of(element, needs, stem, kind), below)
         self.inputs.append(value)
         bounded = {"small", "tame", "spread"} if element in ("float", "float32") else set()
-        self.known[name] = frozenset({"exact", *bounded, *needs})
+        self.properties[name] = frozenset({"exact", *bounded, *needs})
         return value
 
     @property
@@ -149,7 +149,7 @@ class Composer:
     def _graph(self) -> Graph | None:
         rng = self.rng
         weights = [TYPE_WEIGHTS[TYPES.index(name)] for name in self.types]
-        draft = Draft(rng.choices(self.types, weights)[0])
+        draft = PartialGraph(rng.choices(self.types, weights)[0])
         shape = FORMS[rng.choices(list(FORMS), FORM_WEIGHTS)[0]]
         length = rng.choices(LENGTHS, LENGTH_WEIGHTS)[0]
         if rng.random() > 0.08:
@@ -165,7 +165,7 @@ class Composer:
             return None
         return self._finished(draft) if draft.nodes else None
 
-    def _next(self, draft: Draft, kind: str) -> Node | None:
+    def _next(self, draft: PartialGraph, kind: str) -> Node | None:
         """One more node; None if no operator fits."""
         fitting = self._fitting(draft)
         while fitting:
@@ -184,12 +184,12 @@ class Composer:
             common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -3.0)
         )
 
-    def _fitting(self, draft: Draft) -> list[Operator]:
-        """The operators whose first operand that is no fresh input can be the newest value."""
+    def _fitting(self, draft: PartialGraph) -> list[Operator]:
+        """The operators that can take the newest value as their first operand that is not a fresh input."""
         last = draft.last
         if last is None:
             return [operator for operator in self.operators if main_parameter(operator) is None]
-        form = (last.dtype, len(last.shape), draft.known[last.name])
+        form = (last.dtype, len(last.shape), draft.properties[last.name])
         if form not in self._by_form:
             self._by_form[form] = [
                 operator
@@ -206,48 +206,50 @@ class Composer:
             if operator.kind == "softmax" and operator.row_axes == ("j",) and operator.name not in UNMASKED
         ]
 
-    def _apply(self, draft: Draft, operator: Operator) -> Node | None:
-        rng, chosen = self.rng, list[str | None]()
-        main = True
+    def _apply(self, draft: PartialGraph, operator: Operator) -> Node | None:
+        rng, operand_names = self.rng, list[str | None]()
+        takes_newest = True
         for parameter in operator.parameters:
             if parameter.fresh:
-                chosen.append(None)
-            elif main:
+                operand_names.append(None)
+            elif takes_newest:
                 assert draft.last is not None, "the operator fits"
-                chosen.append(draft.last.name)
-                main = False
+                operand_names.append(draft.last.name)
+                takes_newest = False
             else:
                 older = [
                     value.name
                     for value in (*draft.inputs, *draft.nodes)
-                    if value.name not in chosen and _suits(draft, operator, parameter, value)
+                    if value.name not in operand_names and _suits(draft, operator, parameter, value)
                 ]
-                chosen.append(rng.choice(older) if older and rng.random() < 0.5 else None)
-        node = self._bound(draft, operator, chosen)
-        if node is None and any(name is not None for name in chosen[1:]):
-            kept = next((name for name in chosen if name is not None), None)
-            node = self._bound(draft, operator, [name if name == kept else None for name in chosen])
+                operand_names.append(rng.choice(older) if older and rng.random() < 0.5 else None)
+        node = self._bound(draft, operator, operand_names)
+        if node is None and any(name is not None for name in operand_names[1:]):
+            newest = next((name for name in operand_names if name is not None), None)
+            node = self._bound(draft, operator, [name if name == newest else None for name in operand_names])
         return node
 
-    def _bound(self, draft: Draft, operator: Operator, chosen: Sequence[str | None]) -> Node | None:
+    def _bound(
+        self, draft: PartialGraph, operator: Operator, operand_names: Sequence[str | None]
+    ) -> Node | None:
         values = {value.name: value for value in (*draft.inputs, *draft.nodes)}
-        shapes = [values[name].shape if name is not None else None for name in chosen]
+        shapes = [values[name].shape if name is not None else None for name in operand_names]
         attributes = {name: self.rng.choice(choices) for name, choices in operator.attributes.items()}
-        named = list(draft.sizes)
+        size_names = list(draft.sizes)
 
-        def new(axis: str) -> str:
-            named.append(sizing.fresh_name(axis, operator.kind, named))
-            return named[-1]
+        def new_size(axis: str) -> str:
+            size_names.append(sizing.fresh_name(axis, operator.kind, size_names))
+            return size_names[-1]
 
-        binding = bind(operator, shapes, attributes, new)
-        if binding is None or not _sensible(operator, binding.extents, binding.rest, attributes, named):
+        binding = bind(operator, shapes, attributes, new_size)
+        if binding is None or not _sensible(operator, binding.extents, binding.rest, attributes, size_names):
             return None
         needed = [binding.shape(parameter.axes) for parameter in operator.parameters]
         if not all(needed) or not binding.shape(operator.out):
             return None  # an array without axes
-        draft.sizes = named
+        draft.sizes = size_names
         operands = []
-        for parameter, name in zip(operator.parameters, chosen, strict=True):
+        for parameter, name in zip(operator.parameters, operand_names, strict=True):
             if name is None:
                 below = binding.extents[parameter.below] if parameter.below else None
                 name = draft.add_input(parameter, binding.shape(parameter.axes), below, operator.kind).name
@@ -262,14 +264,14 @@ class Composer:
             attributes,
         )
         draft.nodes.append(node)
-        draft.known[node.name] = _known(draft, operator, operands)
+        draft.properties[node.name] = _properties_of(draft, operator, operands)
         return node
 
-    def _finished(self, draft: Draft) -> Graph:
+    def _finished(self, draft: PartialGraph) -> Graph:
         outputs = [draft.nodes[-1].name]
         if len(draft.nodes) > 2 and self.rng.random() < SECOND_OUTPUT:
-            more = [node for node in draft.nodes[:-1] if not OPERATORS[node.operator].unfinished]
-            outputs += [self.rng.choice(more).name] if more else []
+            candidates = [node for node in draft.nodes[:-1] if not OPERATORS[node.operator].unfinished]
+            outputs += [self.rng.choice(candidates).name] if candidates else []
         graph = Graph(draft.dtype, tuple(draft.inputs), tuple(draft.nodes), tuple(outputs), Sizes((), {}))
         graph = replace(graph, nodes=tuple(_typed(graph, node) for node in graph.nodes))
         used = {name for value in graph.values.values() for name in sizing.names_in(value.shape)}
@@ -282,19 +284,19 @@ def main_parameter(operator: Operator) -> Parameter | None:
     return next((parameter for parameter in operator.parameters if not parameter.fresh), None)
 
 
-def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value) -> bool:
+def _suits(draft: PartialGraph, operator: Operator, parameter: Parameter, value: Value) -> bool:
     """Whether a value has the type and properties that a parameter needs, and enough axes."""
-    known = draft.known[value.name]
+    properties = draft.properties[value.name]
     floating = value.dtype not in ("int8", "int64")
     if {"float": floating, "int8": value.dtype == "int8"}.get(parameter.element, False) is False:
         return False
-    if (operator.sharp and "exact" not in known) or not known.issuperset(parameter.needs):
+    if (operator.sharp and "exact" not in properties) or not properties.issuperset(parameter.needs):
         return False
-    if (operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL) and "tame" not in known:
+    if (operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL) and "tame" not in properties:
         return False
-    if "scores" in known and "scores" in operator.gives and operator.native:
+    if "scores" in properties and "scores" in operator.gives and operator.native:
         return False  # scores of scores
-    if operator.centers and ("rounded" in known or "spread" not in known):
+    if operator.centers and ("rounded" in properties or "spread" not in properties):
         return False
     axes = [axis for axis in parameter.axes if axis != REST]
     return len(value.shape) == len(axes) or (REST in parameter.axes and len(value.shape) > len(axes))
@@ -307,7 +309,8 @@ def _sensible(
     attributes: Mapping[str, int | float],
     names: Sequence[str],
 ) -> bool:
-    """Whether all extents stay positive, picked counts exist, and a row operator has rows."""
+    """Whether all extents are positive at every size, enough elements exist to pick from, and a row operator
+    has rows."""
     if any(sizing.least(extent, names) < 1 for extent in extents.values()):
         return False
     if operator.kind == "sort" and "count" in attributes:
@@ -316,32 +319,33 @@ def _sensible(
     return bool(rows or rest) or not operator.folds
 
 
-def _known(draft: Draft, operator: Operator, operands: Sequence[str]) -> frozenset[str]:
-    """What is known of a result."""
-    of_operands = [draft.known[name] for name in operands]
+def _properties_of(draft: PartialGraph, operator: Operator, operands: Sequence[str]) -> frozenset[str]:
+    """The properties of a result, from those of its operands."""
+    of_operands = [draft.properties[name] for name in operands]
     keeps, native = "keeps" in operator.gives, operator.native
-    all_small, all_tame = (all(_is(draft, name, what) for name in operands) for what in ("small", "tame"))
+    all_small, all_tame = (all(_is(draft, name, prop) for name in operands) for prop in ("small", "tame"))
     small = "small" in operator.gives or (keeps and all_small)
     moderate = all_small and operator.kind == "pointwise" and operator.name != "exp"
     bounded = all_tame and (keeps or native or operator.unfinished)
     holds = {
         "small": small,
         "tame": small or moderate or bounded,
-        "rounded": any("rounded" in what for what in of_operands) or (native and draft.dtype != "float32"),
-        "spread": any("spread" in what for what in of_operands) and operator.kind in SPREADING,
-        "exact": "exact" in operator.gives and all("exact" in what for what in of_operands),
+        "rounded": any("rounded" in prop for prop in of_operands) or (native and draft.dtype != "float32"),
+        "spread": any("spread" in prop for prop in of_operands) and operator.kind in SPREADING,
+        "exact": "exact" in operator.gives and all("exact" in prop for prop in of_operands),
     }
     gives = set(operator.gives) - {"keeps", "exact"}
-    return frozenset(gives | {what for what, true in holds.items() if true})
+    return frozenset(gives | {prop for prop, true in holds.items() if true})
 
 
-def _is(draft: Draft, name: str, what: str) -> bool:
+def _is(draft: PartialGraph, name: str, prop: str) -> bool:
     value = next(value for value in (*draft.inputs, *draft.nodes) if value.name == name)
-    return value.dtype in ("int8", "int64") or what in draft.known[name]
+    return value.dtype in ("int8", "int64") or prop in draft.properties[name]
 
 
 def _typed(graph: Graph, node: Node) -> Node:
-    """The node with the type of its buffer: narrow where it is a result, or product operands or results."""
+    """The node with the type of its buffer: the graph's type for outputs, and for operands and results of
+    products."""
     operator = OPERATORS[node.operator]
     if operator.element != "float":
         return node

@@ -73,18 +73,18 @@ class Operator:
     """One operator.
 
     `result`, and each fold's `term`, are expressions in Python's syntax. A bare parameter is its element at
-    the current place; `x[..., k]` is another one; the name of an axis is its index, `size(j)` its extent, an
-    attribute its value. Functions: `kcurate.mint.scalar_text`. A conditional `a if c else b` evaluates one
-    branch only, so it may guard an index.
+    the current index; `x[..., k]` is another element; an axis name is its index, `size(j)` its extent, an
+    attribute name its value. Functions: `kcurate.mint.scalar_text`. A conditional `a if c else b` evaluates
+    only one branch, so it may guard an index.
 
-    Each element of the result has `result` at its place, unless `to` gives the place that the thread at
-    `domain` writes, where `only` holds. `extents`: axes of no parameter, over other axes and attributes.
-    Folds over an axis of the result are computed once per row. `torch`: PyTorch text with `{name}` for
-    operands and attributes, in float32 for float operands; `words`: noun phrases.
+    Each element of the result is `result` at its index; with `to` (a scatter), the thread at each index of
+    `domain` writes to the index `to`, if `only` holds. `extents`: axes of no parameter, over other axes and
+    attributes. Folds over an axis of the result are computed once per row. `torch`: PyTorch text with
+    `{name}` for operands and attributes, in float32 for float operands; `words`: noun phrases.
 
     `native`: computes on operands in the graph's own type and rounds to it, as PyTorch's products do.
-    `sharp`: not continuous, so operands must be `exact`. `centers`: subtracts a mean, so that rows of equal
-    elements give nothing but rounding.
+    `sharp`: discontinuous, so operands must be `exact`. `centers`: subtracts a mean, so that the result of a
+    row of equal elements is only rounding.
     """
 
     name: str
@@ -109,12 +109,13 @@ class Operator:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a result is nothing by itself: masked scores, whose masked ones outweigh all others."""
+        """Whether a result needs a further operator: masked scores, of which the masked ones outweigh all
+        others."""
         return self.gives == ("scores",) and not self.native
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes that threads and loops go over: those of the result, unless it is scattered."""
+        """The axes over which threads and loops iterate: those of the result, unless it is scattered."""
         return self.domain or self.out
 
     @property
@@ -124,12 +125,12 @@ class Operator:
 
     @property
     def row_axes(self) -> tuple[str, ...]:
-        """The axes of the result that folds go over too: a thread of the plain lowering loops over these."""
+        """The axes of the result that folds go over too: a thread of the plain side loops over these."""
         return tuple(axis for axis in self.axes if axis in self.folded)
 
 
 def signature(text: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
-    """Parameters and result axes of a text such as `x[... k], !w[k j], ids[...]:index<v -> ... j`.
+    """The parameters and result axes in a text such as `x[... k], !w[k j], ids[...]:index<v -> ... j`.
 
     `!` marks a parameter that is always an input of the graph.
     """
@@ -219,7 +220,7 @@ class Graph:
 def canonical_key(graph: Graph) -> str:
     """Hash of operators, types and wiring. Not of sizes, names, constants or the order of commuting operands.
 
-    Two passes: operands that commute are sorted by what they are made of; then inputs are numbered in the
+    Two passes: commutative operands are sorted by the hash of their subgraph; then inputs are numbered in the
     order of their first use, so that `x * x` and `x * y` differ.
     """
     made_of = dict[str, str]()

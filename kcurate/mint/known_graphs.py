@@ -1,8 +1,8 @@
-"""Graphs that others ask about: KernelBench's tasks, and the computations of built-in families.
+"""Graphs that must not leak into training data as new: KernelBench's tasks, and those of built-in families.
 
-Compared by their operators in order, with variants of one operator made equal. A graph of KernelBench gets a
-family that no dataset takes (`KERNELBENCH`); one of a built-in family gets that family, so that both are on
-the same side of a split.
+Graphs are compared by their operators in order; variants of one operator count as equal. A graph of
+KernelBench gets a family that no dataset takes (`KERNELBENCH`); one of a built-in family gets that family, so
+that both are on the same side of a split.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The plain side of a graph: CUDA as a beginner writes it, a kernel an operator.
+"""The plain side of a graph: CUDA as a beginner writes it, with one kernel per operator.
 
-A thread computes one element of a result, or one row where all its elements need the same sums. Names, block
+A thread computes one element of a result, or one row if all its elements need the same sums. Names, block
 sizes and habits vary with a seed. Not covered: the expressions (`scalar_text`), faster sides.
 """
 
@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Habits:
-    """What varies between texts that do the same."""
+    """The variations between equivalent texts."""
 
     block: int
     thread: str
@@ -58,7 +58,7 @@ class Habits:
 
 
 def naive_side(graph: Graph, seed: int) -> Side:
-    """The side: one kernel and one launch a node, results between them in scratch buffers."""
+    """The side: one kernel and one launch per node, with intermediate results in scratch buffers."""
     habits = Habits.of(seed)
     used = {value.dtype for value in graph.values.values()}
     texts, plan = [], []
@@ -72,7 +72,7 @@ def naive_side(graph: Graph, seed: int) -> Side:
 
 
 def scratch_buffers(graph: Graph, stored: Iterable[Node]) -> dict[str, Buffer]:
-    """The buffers of what kernels store for later ones, and what is no output."""
+    """The buffers of intermediate results that kernels store for later ones."""
     return {
         node.name: Buffer(node.dtype, node.shape or (1,), role="scratch")
         for node in stored
@@ -81,7 +81,7 @@ def scratch_buffers(graph: Graph, stored: Iterable[Node]) -> dict[str, Buffer]:
 
 
 def indented(lines: Sequence[str]) -> list[str]:
-    """Lines one step to the right."""
+    """The lines indented by one level."""
     return [f"    {line}" for line in lines]
 
 
@@ -127,8 +127,9 @@ class _Kernel:
         """The variable of an axis."""
         return self.habits.rest if axis == REST else axis
 
-    def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
-        """The linear index of an element, by its index along every axis (`at`; else the current one)."""
+    def linear_index(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
+        """The linear index of an element, from its index along every axis (in `at`, else the current
+        index)."""
         present = [axis for axis in axes if axis != REST or self.binding.rest]
         return linear_index(present, self.extent, lambda axis: (at or {}).get(axis) or self.index(axis))
 
@@ -138,19 +139,19 @@ class _Kernel:
             return self.extent(name[5:-1])
         if name in self.dtypes:
             parameter = next(p for p in self.operator.parameters if p.name == name)
-            return self.load(name, self.place(parameter.axes))
+            return self.load(name, self.linear_index(parameter.axes))
         if name in self.node.attributes:
             return c_number(self.node.attributes[name])
         return "3.4e38f" if name == "inf" else name
 
     def element_text(self, name: str, subscripts: Sequence[str]) -> str:
-        """The text of an operand's element elsewhere."""
+        """The text of an operand's element at given subscripts."""
         parameter = next(p for p in self.operator.parameters if p.name == name)
-        return self.load(name, self.place(parameter.axes, elsewhere(parameter.axes, subscripts)))
+        return self.load(name, self.linear_index(parameter.axes, elsewhere(parameter.axes, subscripts)))
 
-    def load(self, name: str, place: str) -> str:
+    def load(self, name: str, index_text: str) -> str:
         """An element of an operand, in float32 if it is a float."""
-        text = f"{name}[{place}]"
+        text = f"{name}[{index_text}]"
         if self.dtypes[name] == "int64":
             return f"(int){text}"
         return LOADS.get(self.dtypes[name], "{}").format(text)
@@ -176,7 +177,7 @@ class _Kernel:
         return "\n".join([head, "{", *indented(lines), "}", ""])
 
     def body(self) -> Iterator[str]:
-        """Where the thread is; folds; the result."""
+        """The body: the thread's index, the folds, the result."""
         yield from self.coordinates()
         running = [fold for fold in self.operator.folds if fold.running]
         for fold in self.operator.folds:
@@ -230,7 +231,7 @@ class _Kernel:
         value = STORES.get(self.node.dtype, "{}").format(self.expression(self.operator.result))
         at = dict(zip(self.operator.out, axes, strict=True)) if self.operator.to else {}
         at = {axis: index for axis, index in at.items() if axis != REST}
-        line = f"{self.habits.result}[{self.place(self.operator.out, at)}] = {value};"
+        line = f"{self.habits.result}[{self.linear_index(self.operator.out, at)}] = {value};"
         if self.operator.only:
             yield f"if ({self.expression(self.operator.only)})"
             yield f"    {line}"
@@ -238,7 +239,7 @@ class _Kernel:
             yield line
 
     def launch(self) -> Launch:
-        """The launch; call `text` first, which finds out which sizes the kernel needs."""
+        """The launch; call `text` first, which collects the sizes that the kernel needs."""
         total = product(tuple(self.binding.extent(axis) for axis in self.threads)) if self.threads else 1
         arguments: list[Arg] = [*self.node.operands, self.node.name]
         for name, extent in self.sizes.items():

@@ -117,7 +117,7 @@ def _init(value: Input) -> Init:
 
 
 def tolerance_of(graph: Graph, name: str) -> Tolerance:
-    """An output's tolerance: float32 sums, or the roundings of 16-bit intermediates, which outweigh those."""
+    """An output's tolerance: float32 sums, or, larger, the rounding of 16-bit intermediates."""
     nodes = list(ancestors(graph, name))
     narrow = [node for node in nodes if node.dtype in LOW and node.name != name]
     out = graph.values[name].dtype

@@ -1,4 +1,4 @@
-"""Scalar expressions of operators, and their text in C++ and in words.
+"""Scalar expressions of operators, and their text in C++.
 
 An expression is Python syntax: arithmetic, comparisons, `&`, `|`, `a if c else b`, the functions of
 `C_NAMES`, bare operands, and subscripts. Not covered: what the names mean (`kcurate.mint.graph.Operator`).
@@ -31,26 +31,27 @@ ElementText = Callable[[str, tuple[str, ...]], str]
 
 @lru_cache(maxsize=4096)
 def parsed(expression: str) -> ast.expr:
-    """The tree of an expression."""
+    """The parsed expression; cached, so it must not be modified."""
     return ast.parse(expression, mode="eval").body
 
 
 def c_text(expression: str, name: NameText, element: ElementText) -> str:
-    """The expression in C++; `name` and `element` give the text of names and of subscripts."""
+    """The expression in C++; `name` and `element` give the text of a name and of a subscripted operand."""
     return c_text_of(parsed(expression), name, element)
 
 
 def c_text_of(tree: ast.expr, name: NameText, element: ElementText) -> str:
-    """A tree of an expression in C++."""
+    """A parsed expression in C++."""
     return _C(name, element).text(tree).replace(" + -", " - ")
 
 
-# How tightly operators bind in C++.
+# The precedence of operators in C++; those not listed bind tighter (see `precedence`).
 _LEVELS = {"IfExp": 1, "BitOr": 2, "BitAnd": 3, "Compare": 4, "Add": 6, "Sub": 6}
 
 
-def tightness(node: ast.expr, levels: Mapping[str, int]) -> int:
-    """How tightly the outermost operator of an expression binds, by the levels of a language."""
+def precedence(node: ast.expr, levels: Mapping[str, int]) -> int:
+    """The precedence of an expression's outermost operator; `levels`: those of a language, higher binds
+    tighter."""
     if isinstance(node, ast.BinOp):
         return levels.get(type(node.op).__name__, 7)
     return levels.get(type(node).__name__, 9)
@@ -61,9 +62,9 @@ class _C:
         self.name, self.element = name, element
 
     def text(self, node: ast.expr, outer: int = 0) -> str:
-        """`outer`: how tightly the operator around it binds; parentheses where it binds tighter."""
+        """The text, in parentheses if its precedence is below `outer`, that of the operator around it."""
         text = self._plain(node)
-        return f"({text})" if tightness(node, _LEVELS) < outer else text
+        return f"({text})" if precedence(node, _LEVELS) < outer else text
 
     def _plain(self, node: ast.expr) -> str:
         match node:
@@ -77,7 +78,7 @@ class _C:
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return f"-{self.text(operand, 8)}"
             case ast.BinOp(left=left, op=op, right=right):
-                tight = tightness(node, _LEVELS)
+                tight = precedence(node, _LEVELS)
                 return f"{self.text(left, tight)} {_BINARY[type(op)]} {self.text(right, tight + 1)}"
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return f"{self.text(left, 5)} {_COMPARE[type(op)]} {self.text(right, 5)}"

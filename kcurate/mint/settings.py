@@ -20,7 +20,7 @@ from kcurate.core.options import (
 
 @dataclass(frozen=True)
 class MintConfig:
-    """How many problems to mint, from which operators and types. `kinds` and `types` empty: all."""
+    """How many problems to mint, and from which operators and types. `kinds` or `types` empty: all."""
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     count: Annotated[int, Option("Problems to mint, those of earlier runs included.", metavar="N", min=1)] = (

@@ -6,6 +6,7 @@ halved until a graph's arrays and its work fit a judgement.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ TEST_WORK = 1 << 19
 
 @dataclass(frozen=True)
 class Extent:
-    """What one size may be: `tests` from the least to a long one; `bench` as models use it."""
+    """The choices for one size: `tests` from the smallest to a long one; `bench` as models use it."""
 
     tests: tuple[int, ...]
     bench: tuple[int, ...]
@@ -52,13 +53,13 @@ NEW = {
 
 
 def fresh_name(axis: str, kind: str, taken: Sequence[str]) -> str:
-    """A new size for an axis of an operator: `features`, or `features2` where that is taken."""
+    """A new size for an axis of an operator: `features`, or `features2` if that is taken."""
     base = "keys" if kind == "attention" and axis == "j" else NEW[axis]
     return next(name for name in (base, *(f"{base}{n}" for n in range(2, 9))) if name not in taken)
 
 
 def extent_of(name: str) -> Extent:
-    """What the size `name` may be."""
+    """The choices for the size `name`."""
     return EXTENTS[name.rstrip("0123456789")]
 
 
@@ -100,7 +101,7 @@ def _bench(graph: Graph, names: Sequence[str], rng: random.Random) -> tuple[Benc
 
 
 def _fitting(graph: Graph, sizes: Mapping[str, int], most_bytes: int, most_work: int) -> dict[str, int]:
-    """The sizes, the largest halved until bytes and work fit."""
+    """The sizes, with the largest halved until bytes and work are within the limits."""
     fitted = dict(sizes)
     while array_bytes(graph, fitted) > most_bytes or work(graph, fitted) > most_work:
         movable = [name for name in fitted if fitted[name] // 2 >= extent_of(name).least]
@@ -120,7 +121,7 @@ def _grown(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def array_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """The bytes of all arrays, those between the nodes too."""
+    """The bytes of all arrays, including intermediate ones."""
     return sum(
         evaluate(product(value.shape), sizes) * numpy_dtype(value.dtype).itemsize
         for value in graph.values.values()
@@ -128,16 +129,12 @@ def array_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
 
 
 def work(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """How many terms the folds of all nodes add or compare, at least one an element."""
+    """How many terms the folds of all nodes combine, at least one per element."""
     total = 0
     for node in graph.nodes:
         operator = OPERATORS[node.operator]
         binding = binding_of(graph, node, operator)
-        threads = 1
-        for axis in operator.axes:
-            threads *= evaluate(binding.extent(axis), sizes)
-        inner = 1
-        for axis in operator.folded:
-            inner *= 1 if axis in operator.axes else evaluate(binding.extent(axis), sizes)
-        total += threads * inner * max(1, len(operator.folds))
+        axes = (*operator.axes, *(axis for axis in operator.folded if axis not in operator.axes))
+        elements = math.prod(evaluate(binding.extent(axis), sizes) for axis in axes)
+        total += elements * max(1, len(operator.folds))
     return total

@@ -1,7 +1,7 @@
 """The stage: graphs are composed, admitted in worker processes, and written as pairs of a workspace.
 
-`minted.jsonl` has a line for every graph that was tried. A run goes on after the last one, so it can be
-killed at any moment; what it composes again is the same. Not covered: answers.
+`minted.jsonl` has a line for every graph that was tried. A run continues after the last line, so it can be
+killed at any moment; composing is deterministic. Not covered: answers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def ordered_counts(counts: Counter[str]) -> dict[str, int]:
 
 
 class _Book:
-    """The lines of one setting: what became of each number so far in this run."""
+    """The lines of `minted.jsonl` for one setting, and the outcome of each graph of this run by number."""
 
     def __init__(self, workspace: Workspace, setting: str, written: set[str]) -> None:
         self.workspace, self.setting, self.written = workspace, setting, written
@@ -99,7 +99,7 @@ class _Book:
         return True
 
     def add(self, minting: Minting, minted: Minted | Failure) -> None:
-        """Write what became of a graph: its pair, then its line."""
+        """Write the result of a graph: its pair, then its line."""
         failed = isinstance(minted, Failure)
         outcome, why = (
             (FAILED, minted.detail) if isinstance(minted, Failure) else (minted.outcome, minted.why)

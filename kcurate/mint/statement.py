@@ -33,7 +33,7 @@ _FOLDS = {"sum": "the sum", "max": "the largest", "min": "the smallest"}
 
 
 def statement(graph: Graph, seed: int, scales: Mapping[str, float] | None = None) -> str:
-    """Everything that is needed to write the kernels: types, shapes, layout, formulas, tolerance.
+    """The statement has everything needed to write the kernels: types, shapes, layout, formulas, tolerance.
 
     `scales`: the declared magnitude of the terms of results, by name (`Tolerance.scale`).
     """
@@ -67,7 +67,7 @@ def _shape(value: Value) -> str:
 
 
 def _alone(extent: Expr) -> str:
-    """An extent, in parentheses where it is more than a name or number."""
+    """An extent, in parentheses if it is more than a name or number."""
     text = str(extent).replace("/", "//")
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
@@ -81,7 +81,7 @@ def _indices(graph: Graph) -> list[str]:
 
 
 def _narrow(graph: Graph) -> list[str]:
-    """How values are rounded, where the graph has a narrow type."""
+    """How values are rounded, if the graph has a narrow type; else empty."""
     if graph.dtype not in LOW:
         return []
     narrow = [node.name for node in graph.nodes if node.dtype in LOW]
@@ -129,7 +129,7 @@ def _formula(graph: Graph, node: Node, operator: Operator, names: Mapping[str, s
 
 
 def _shown(graph: Graph, operator: Operator) -> dict[str, str]:
-    """The names of indices and folds in a formula: none of them is that of an array too."""
+    """The names for indices and folds in a formula, none of which is also the name of an array."""
     axes = [axis for parameter in operator.parameters for axis in parameter.axes]
     axes += [*operator.out, *operator.folded]
     folds = [fold.name for fold in operator.folds]
@@ -150,7 +150,8 @@ def _subscripts(axes: Sequence[str], binding: Binding, shown: Mapping[str, str])
 
 
 class _Named(ast.NodeTransformer):
-    """Operands as elements of arrays, extents and attributes as what they are, local names as `shown`."""
+    """Text of names in formulas: operands as array elements, extents and attributes as values, local names as
+    in `shown`."""
 
     def __init__(
         self,

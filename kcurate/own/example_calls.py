@@ -1,7 +1,7 @@
 """Example calls with arrays and numbers (NumPy, torch) as recorded launches of a kernel.
 
-From there on a problem is drafted as from a running program (`kcurate.draft.captured`): the values themselves
-are not kept, only what they are like. Not covered: grids and blocks (`launch_expressions`), the draft.
+From there on a problem is drafted as from a running program (`kcurate.draft.captured`): the values are
+described, not kept. Not covered: grids and blocks (`launch_expressions`), the draft.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from kcurate.records import (
 
 Values = Mapping[str, Any]
 POINTER_BYTES = 8
-# NumPy's and torch's names of element types; of the types that are bytes to NumPy, the plain one.
+# Our dtype by NumPy's or torch's name. Reversed, so that of several dtypes that are bytes to NumPy the first
+# wins.
 _NAMES = {kind.name: name for name, kind in reversed(list(DTYPES.items()))}
 
 
@@ -69,9 +70,9 @@ def examples(args: object) -> list[Values | Sequence[Any]]:
     for call in calls:
         if not isinstance(call, Mapping | list | tuple) or not call:
             is_empty = call is None or isinstance(call, Mapping | list | tuple)
-            what = "no arguments" if is_empty else type(call).__name__
+            kind = "no arguments" if is_empty else type(call).__name__
             raise InputError(
-                f"takes the arguments of a call by name or in order, not {what}",
+                f"takes the arguments of a call by name or in order, not {kind}",
                 where="args",
                 hint="args={'x': x, 'n': x.size}; several examples: a list of them",
             )
@@ -83,8 +84,8 @@ def by_kernel(
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The values of one call in the order of each kernel's parameters.
 
-    A call by name may use the names of either kernel; what has no name of its own is matched as the kernels
-    of a pair are.
+    A call by name may use the names of either kernel; other parameters are matched as those of the kernels of
+    a pair.
 
     Raises:
         InputError: a value is missing, or belongs to no parameter; or a parameter has no counterpart.
@@ -92,13 +93,13 @@ def by_kernel(
     named = _named(call, slow.kernel, fast.kernel)
     halves = (slow.kernel, fast.kernel)
     if unused := sorted(named.keys() - {param.name for kernel in halves for param in kernel.params}):
-        shown = "; ".join(f"{kernel.name} has {_listed(kernel)}" for kernel in reversed(halves))
-        raise InputError(f"no parameter {unused[0]!r}", where="args", hint=shown)
-    whole = [kernel for kernel in reversed(halves) if all(param.name in named for param in kernel.params)]
-    if not whole:
+        hint = "; ".join(f"{kernel.name} has {_listed(kernel)}" for kernel in reversed(halves))
+        raise InputError(f"no parameter {unused[0]!r}", where="args", hint=hint)
+    complete = [kernel for kernel in reversed(halves) if all(param.name in named for param in kernel.params)]
+    if not complete:
         missing = [param.name for param in fast.kernel.params if param.name not in named]
         raise InputError(f"no value for {', '.join(missing)} of {fast.kernel.name}", where="args")
-    return _values(named, whole[0], slow.kernel), _values(named, whole[0], fast.kernel)
+    return _values(named, complete[0], slow.kernel), _values(named, complete[0], fast.kernel)
 
 
 def _named(call: Values | Sequence[Any], slow: Kernel, fast: Kernel) -> dict[str, Any]:
@@ -111,14 +112,14 @@ def _named(call: Values | Sequence[Any], slow: Kernel, fast: Kernel) -> dict[str
     raise InputError(f"{len(call)} values for {_listed(fast)} of {fast.name}", where="args")
 
 
-def _values(named: Values, whole: Kernel, kernel: Kernel) -> tuple[Any, ...]:
+def _values(named: Values, complete: Kernel, kernel: Kernel) -> tuple[Any, ...]:
     if all(param.name in named for param in kernel.params):
         return tuple(named[param.name] for param in kernel.params)
-    places = match(whole.params, kernel.params)
-    if isinstance(places, str):
+    matched = match(complete.params, kernel.params)
+    if isinstance(matched, str):
         hint = "give both kernels the same parameters, or name all of them in args"
-        raise InputError(f"{kernel.name}: {places} of {whole.name}", where="args", hint=hint)
-    return tuple(named[whole.params[place].name] for place in places)
+        raise InputError(f"{kernel.name}: {matched} of {complete.name}", where="args", hint=hint)
+    return tuple(named[complete.params[place].name] for place in matched)
 
 
 def _listed(kernel: Kernel) -> str:
@@ -146,26 +147,30 @@ class ExampleCalls:
             InputError: a value is not of its parameter's type, or differs in kind between examples.
         """
         reading = _Reading.of(self)
-        read = [[reading.value(param, value) for param, value in self._pairs(call)] for call in self.calls]
-        for param, values in zip(self.kernel.params, zip(*read, strict=True), strict=True):
+        calls = [[reading.value(param, value) for param, value in self._pairs(call)] for call in self.calls]
+        for param, values in zip(self.kernel.params, zip(*calls, strict=True), strict=True):
             _same_kind(param, values)
         launches = tuple(
-            self._launch(values, sizes) for values, sizes in zip(read, self.sizes(), strict=True)
+            self._launch(values, sizes) for values, sizes in zip(calls, self.sizes(), strict=True)
         )
         return Capture("examples", self.instance, self.instance, "cudart", "", (), launches)
 
     def sizes(self) -> list[dict[str, int]]:
         """The integers of each call by the parameter's name."""
-        by_value = ([each for each in self._pairs(call) if not each[0].pointer] for call in self.calls)
+        by_value = (
+            [(param, value) for param, value in self._pairs(call) if not param.pointer] for call in self.calls
+        )
         return [
-            {param.name: int(value) for param, value in some if _whole(_plain(value))} for some in by_value
+            {param.name: int(value) for param, value in of_call if _whole(_plain(value))}
+            for of_call in by_value
         ]
 
     def hints(self) -> Draft:
-        """What the calls say beyond numbers: the launch over parameters, and the extents of arrays."""
+        """A draft with what the calls show beyond numbers: the launch, and the extents of arrays, over
+        parameters."""
         kernel, buffers = self.kernel, {}
-        for place, param in enumerate(kernel.params):
-            arrays = [array_of(call[place], param.name) for call in self.calls] if param.pointer else []
+        for index, param in enumerate(kernel.params):
+            arrays = [array_of(call[index], param.name) for call in self.calls] if param.pointer else []
             shapes = [array.shape for array in arrays if array is not None]
             if len(shapes) == len(self.calls) and (extent := self._extent(shapes)):
                 buffers[param.name] = Buffer("uint8", (extent,))
@@ -303,21 +308,21 @@ def array_of(value: Any, name: str) -> Array | None:
 
 
 def _buffer(param: Param, array: Array) -> CapturedBuffer:
-    """An allocation; of an input whose elements are all alike, no value is taken as known."""
+    """A recorded allocation, without contents for an input whose elements are all equal (a placeholder)."""
     contents = described(array.values, array.dtype)
-    placeholder = "const" in param.type and contents.init is not None and contents.init.kind in _ALIKE
+    placeholder = "const" in param.type and contents.init is not None and contents.init.kind in _ALL_EQUAL
     return CapturedBuffer(array.values.nbytes, before=None if placeholder else contents)
 
 
-_ALIKE = frozenset({"zeros", "ones", "constant"})
+_ALL_EQUAL = frozenset({"zeros", "ones", "constant"})
 
 
 def _same_kind(param: Param, values: Sequence[Array | bytes | None]) -> None:
-    """Refuse examples of which one passes an array and another one none, or other element types."""
+    """Refuse examples that pass different kinds of values, or arrays of different element types."""
     kinds = [value.dtype if isinstance(value, Array) else type(value).__name__ for value in values]
     if len(set(kinds)) > 1:
-        shown = " and ".join(dict.fromkeys("None" if kind == "NoneType" else kind for kind in kinds))
-        raise InputError(f"the examples disagree: {shown}", where=_place(param))
+        kinds_text = " and ".join(dict.fromkeys("None" if kind == "NoneType" else kind for kind in kinds))
+        raise InputError(f"the examples disagree: {kinds_text}", where=_place(param))
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One side with its example calls: the draft that they give, and the launch as it was given.
+"""One side with its example calls: its draft, with the launch that the caller gave.
 
 Not covered: reading examples (`example_calls`) and launches (`launch_expressions`), the verdict (`judging`).
 """
@@ -27,7 +27,7 @@ class ExampleSide:
     """One side: its kernel, and the example calls in its parameters."""
 
     name: SideName
-    half: PairKernel
+    extracted: PairKernel
     calls: ExampleCalls
     outputs: Sequence[str] | None
 
@@ -37,12 +37,12 @@ class ExampleSide:
         return self.calls.kernel
 
     def draft(self, trust: Trust) -> Draft:
-        """The draft that the examples give, with the launch as it was given."""
+        """The draft from the examples, with the launch that the caller gave."""
         capture, hints = self.calls.capture, self.calls.hints()
         numbers = [number for sizes in self.calls.sizes() for number in sizes.values()]
-        # Of a small example every number may be a size; else small ones are constants, such as a radius.
-        most = SMALL if max(numbers, default=0) > SMALL else 1
-        draft = recorded(self.kernel, self.half.code, capture, hints, trust, most_constant=most)
+        # In a small example every number may be a size; otherwise small ones are constants, such as a radius.
+        most_constant = SMALL if max(numbers, default=0) > SMALL else 1
+        draft = recorded(self.kernel, self.extracted.code, capture, hints, trust, most_constant=most_constant)
         ((variant, side),) = draft.known.sides.items()
         if not launches_of(side.plan):
             return draft
@@ -52,13 +52,15 @@ class ExampleSide:
         return replace(draft, known=replace(draft.known, problem=problem, sides=sides))
 
     def _as_given(self, drafted: Launch) -> Launch:
-        """The launch as it was given; what was given as a number is as the draft explains it."""
+        """The caller's launch; where that has a number, the draft's expression for it."""
         launching = self.calls.launching
         launch = self._launch(drafted, launching)
 
-        def chosen(axes: Sequence[Expr], mine: Sequence[Expr], explained: Sequence[Expr]) -> tuple[Expr, ...]:
-            every = zip(axes, mine, _padded(explained), strict=False)
-            return tuple(launched if isinstance(axis, str) else text for axis, launched, text in every)
+        def chosen(
+            axes: Sequence[Expr], given_axes: Sequence[Expr], explained: Sequence[Expr]
+        ) -> tuple[Expr, ...]:
+            triples = zip(axes, given_axes, _padded(explained), strict=False)
+            return tuple(launched if isinstance(axis, str) else text for axis, launched, text in triples)
 
         (shared,) = chosen((launching.shared_bytes,), (launch.shared_bytes,), (drafted.shared_bytes,))
         return replace(
@@ -69,33 +71,34 @@ class ExampleSide:
         )
 
     def check_extents(self, admitted: Problem, side: KnownSide) -> None:
-        """Refuse an example with an array that is shorter than what the kernel was seen to need.
+        """Refuse an example with an array that is shorter than the kernel needs.
 
         Raises:
-            InputError: one is; `admitted` has the extents that work.
+            InputError: one is; `admitted` is the problem with the extents that work.
         """
         (launch,) = launches_of(side.plan)
-        passed = _passed(self.kernel, launch)
+        names = _passed(self.kernel, launch)
         for call, numbers in zip(self.calls.calls, self.calls.sizes(), strict=True):
-            sizes = {str(passed[name]): number for name, number in numbers.items() if name in passed}
+            sizes = {str(names[name]): number for name, number in numbers.items() if name in names}
             for param, value in zip(self.kernel.params, call, strict=True):
                 array, buffer = array_of(value, param.name), admitted.buffers.get(param.name)
                 if array is None or buffer is None or not _names(buffer) <= sizes.keys():
                     continue
-                there, needed = array.values.nbytes, logical_bytes(buffer, sizes)
-                if there < needed:
+                available, needed = array.values.nbytes, logical_bytes(buffer, sizes)
+                if available < needed:
                     unit = array.values.itemsize
-                    what = f"has {there // unit} elements where {self.kernel.name} needs {needed // unit}"
+                    what = f"has {available // unit} elements where {self.kernel.name} needs {needed // unit}"
                     raise InputError(f"{what} ({buffer.shape[0]})", where=f"args[{param.name!r}]")
 
     def relaunched(self, side: Side) -> Side:
-        """The side that was made of another kernel's plan, with its own launch."""
+        """A side that was translated from the other kernel's plan, with this kernel's own launch."""
         launching = self._over_parameters()
         plan = (self._launch(step, launching) if isinstance(step, Launch) else step for step in side.plan)
         return replace(side, plan=tuple(plan))
 
     def _over_parameters(self) -> Launching:
-        """The launch over the kernel's parameters, numbers as this kernel's own examples explain them."""
+        """The launch over the kernel's parameters; numbers become the expressions of this kernel's own
+        draft."""
         ((_, side),) = self.draft("apart").known.sides.items()
         (launch,) = launches_of(side.plan)
         names = {name: size for size, name in _passed(self.kernel, launch).items() if isinstance(name, str)}
@@ -133,17 +136,17 @@ class ExampleSide:
             raise InputError(error.what, where=f"the launch of {self.kernel.name}") from error
 
     def _compared(self, problem: Problem) -> Problem:
-        """The problem that compares the outputs that were named; other buffers that are written are scratch.
+        """The problem that compares only the named outputs; other written buffers become scratch.
 
         Raises:
-            InputError: one is not written, or one that was not named also starts with values.
+            InputError: a named one is not written, or an unnamed one also starts with values.
         """
         if self.outputs is None:
             return problem
         written = output_names(problem)
-        if wrong := [name for name in self.outputs if name not in written]:
+        if unwritten := [name for name in self.outputs if name not in written]:
             hint = f"it writes {', '.join(sorted(written)) or 'nothing'}"
-            raise InputError(f"{self.kernel.name} does not write {wrong[0]}", where="outputs", hint=hint)
+            raise InputError(f"{self.kernel.name} does not write {unwritten[0]}", where="outputs", hint=hint)
 
         named = frozenset(self.outputs)
 

@@ -1,6 +1,6 @@
 """`kcurate.judge` and `kcurate.Judge`: two kernels as text or files, with example calls, to a verdict.
 
-The road is that of `kcurate pair`, with the examples in place of a recorded program. Not covered: reading the
+It works like `kcurate pair`, with the examples in place of a recorded program. Not covered: reading the
 examples (`example_calls`), launches (`launch_expressions`), the judge itself (`kcurate.judge`).
 """
 
@@ -32,7 +32,7 @@ from kcurate.judge import JudgeConfig
 from kcurate.lookup.show import ShownKernel, ShownPair, find
 from kcurate.own.example_calls import ExampleCalls, by_kernel, examples
 from kcurate.own.example_sides import ExampleSide
-from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.kernels import UserKernel, find_kernels
 from kcurate.own.launch_expressions import Extents, Launching
 from kcurate.own.pair import pair_of
 from kcurate.records import SIDES, Candidate, Outcome, SideName, Verdict
@@ -107,8 +107,8 @@ def load(name: str, workspace: Path | str = DEFAULT_WORKSPACE) -> ShownPair | Sh
 class Judge:
     """Judges pairs one after the other with warm workers; a context manager. Not thread safe.
 
-    What is found out about a reference is kept too: another `fast` against the same `slow` is judged at once.
-    `note` receives what was guessed, one line each.
+    The admitted problem of a reference is kept too, so that another `fast` against the same `slow` is judged
+    at once. `note` receives one line per guess.
 
     Raises:
         InputError: no such backend. MissingDependencyError: this machine lacks a compiler or the GPU.
@@ -185,64 +185,75 @@ class Judge:
         return self._judge.judge(candidate)
 
     def _paired(self, call: _Call) -> tuple[Candidate, Verdict]:
-        """The pair, and whether both sides agree."""
+        """The pair with its problem, and the verdict on the test sizes."""
         with tempfile.TemporaryDirectory(prefix="kcurate-") as folder:
             slow, fast = call.kernels(Path(folder), self._note)
-            if slow.half.code == fast.half.code:
+            if slow.code == fast.code:
                 raise InputError("both sides are the same code", where="slow, fast")
-            halves = call.halves(slow.half, fast.half)
-            name = safe_part(f"{slow.half.kernel.name}-{fast.half.kernel.name}")
-            return self._judged_alike(pair_of(slow, fast, name), halves)
+            example_sides = call.example_sides(slow.extracted, fast.extracted)
+            name = safe_part(f"{slow.kernel.name}-{fast.kernel.name}")
+            return self._judged_alike(pair_of(slow, fast, name), example_sides)
 
     def _judged_alike(self, pair: Candidate, sides: ExampleSides) -> tuple[Candidate, Verdict]:
         """The pair on the slow side's problem if it is admitted, else on the fast one's, else as drafted."""
         unadmitted: list[Candidate] = []
         why = ""
         for owner, other in ((sides["slow"], sides["fast"]), (sides["fast"], sides["slow"])):
-            known, admitted = self._known(owner)
-            side = counterpart(known, owner.half, other.half)
+            placed, admitted = self._known(owner)
+            side = counterpart(placed, owner.extracted, other.extracted)
             if isinstance(side, str):
                 why = why or side
                 continue
-            both = {owner.name: known.side.side(owner.half.code), other.name: other.relaunched(side)}
-            origin = replace(pair.origin, problem=known.origin)
-            tried = replace(pair, problem=known.problem, origin=origin, slow=both["slow"], fast=both["fast"])
+            sides_by_name = {
+                owner.name: placed.side.side(owner.extracted.code),
+                other.name: other.relaunched(side),
+            }
+            origin = replace(pair.origin, problem=placed.origin)
+            with_problem = replace(
+                pair,
+                problem=placed.problem,
+                origin=origin,
+                slow=sides_by_name["slow"],
+                fast=sides_by_name["fast"],
+            )
             if admitted:
-                return shared_problem.judged(tried, self._admitting)
-            unadmitted.append(tried)
+                return shared_problem.judged(with_problem, self._admitting)
+            unadmitted.append(with_problem)
         if not unadmitted:
             hint = "give both kernels the same parameters: the same names, or types in the same order"
             raise InputError(why, where="slow, fast", hint=hint)
         return unadmitted[0], self._admitting(unadmitted[0])
 
-    def _known(self, half: ExampleSide) -> tuple[PlacedProblem, bool]:
+    def _known(self, example: ExampleSide) -> tuple[PlacedProblem, bool]:
         """A kernel's problem from its examples, and whether it is admitted.
 
         Raises:
             InputError: the examples leave something open.
         """
-        draft = half.draft("apart")
-        key = store.content_id(repr((half.half.code, draft.known.problem, draft.known.sides)))
-        if (known := self._references.get(key)) is not None:
-            return known, True
-        settling = Settling(half.half.folder / "kernel.json", half.kernel, half.half.code, self._admitting)
-        settled = settling.settle_recorded(half.draft)
-        self._note(f"{half.kernel.name}: {settled.line}")
-        if settled.admitted and (known := half.half.known()) is not None:
-            half.check_extents(known.problem, known.side)
-            self._references[key] = known
-            return known, True
+        draft = example.draft("apart")
+        key = store.content_id(repr((example.extracted.code, draft.known.problem, draft.known.sides)))
+        if (placed := self._references.get(key)) is not None:
+            return placed, True
+        settling = Settling(
+            example.extracted.folder / "kernel.json", example.kernel, example.extracted.code, self._admitting
+        )
+        settled = settling.settle_recorded(example.draft)
+        self._note(f"{example.kernel.name}: {settled.line}")
+        if settled.admitted and (placed := example.extracted.known()) is not None:
+            example.check_extents(placed.problem, placed.side)
+            self._references[key] = placed
+            return placed, True
         if draft.reasons:
             remark = next(remark for remark in draft.remarks if remark.open)
             hint = "another example with other sizes may tell; docs/python.md says what examples can say"
-            raise InputError(f"{remark.place}: {remark.text}", where=half.kernel.name, hint=hint)
+            raise InputError(f"{remark.place}: {remark.text}", where=example.kernel.name, hint=hint)
         (side,) = draft.known.sides.values()
         return PlacedProblem(draft.known.problem, side, "captured"), False
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What `judge` was given for two kernels."""
+    """The arguments of `judge` for two kernels."""
 
     slow: Text
     fast: Text
@@ -254,7 +265,7 @@ class _Call:
     kernel: Any = None
     outputs: Sequence[str] | None = None
 
-    def kernels(self, folder: Path, note: Note) -> tuple[Own, Own]:
+    def kernels(self, folder: Path, note: Note) -> tuple[UserKernel, UserKernel]:
         """Both kernels, extracted into a workspace in the folder.
 
         Raises:
@@ -309,24 +320,26 @@ class _Call:
             raise InputError(f"takes the names of buffers, not {outputs!r}", where="outputs")
         return tuple(outputs)
 
-    def halves(self, slow: PairKernel, fast: PairKernel) -> dict[SideName, ExampleSide]:
+    def example_sides(self, slow: PairKernel, fast: PairKernel) -> dict[SideName, ExampleSide]:
         """The example calls of both kernels.
 
         Raises:
             InputError: arguments or launches that do not fit the kernels.
         """
         calls = [by_kernel(call, slow, fast) for call in examples(self.args)]
-        halves: dict[SideName, ExampleSide] = {}
-        for place, (side, half) in enumerate(zip(SIDES, (slow, fast), strict=True)):
+        example_sides: dict[SideName, ExampleSide] = {}
+        for index, (side, pair_kernel) in enumerate(zip(SIDES, (slow, fast), strict=True)):
             launched = (self.grid, self.block, self.shared_bytes, self.cooperative)
             launching = Launching.of(*(_of_side(value, side) for value in launched))
-            kernel, instance = half.kernel, self._instance(side) or half.kernel.name
+            kernel, instance = pair_kernel.kernel, self._instance(side) or pair_kernel.kernel.name
             if "<" in instance:
                 kernel = replace(kernel, instantiations=(instance,))
-            read = ExampleCalls(kernel, half.code, instance, [call[place] for call in calls], launching)
-            halves[side] = ExampleSide(side, half, read, self._outputs())
-            _ = read.capture  # what does not fit is said before anything runs
-        return halves
+            recorded = ExampleCalls(
+                kernel, pair_kernel.code, instance, [call[index] for call in calls], launching
+            )
+            example_sides[side] = ExampleSide(side, pair_kernel, recorded, self._outputs())
+            _ = recorded.capture  # what does not fit is said before anything runs
+        return example_sides
 
 
 def _text_file(folder: Path, side: SideName) -> Path:
@@ -334,7 +347,7 @@ def _text_file(folder: Path, side: SideName) -> Path:
 
 
 def _of_side(value: Any, side: SideName) -> Any:
-    """What was given for one side, where something may be given for each."""
+    """The value for one side; `value` may be one for both sides, or a mapping by side."""
     if isinstance(value, Mapping):
         if set(value) != set(SIDES):
             raise InputError(f"{dict(value)!r} is not one value a side", hint="{'slow': ..., 'fast': ...}")

@@ -1,6 +1,7 @@
-"""How a kernel of one's own is launched, where its file does not say: as the user wrote it, else guessed.
+"""The launch of a user's kernel that its file does not launch: as the user wrote it, else guessed.
 
-Not covered: what a launch makes of a problem (`kcurate.draft`), launches in host code (`kcurate.extract`).
+Not covered: the problem that follows from a launch (`kcurate.draft`), launches in host code
+(`kcurate.extract`).
 """
 
 from __future__ import annotations
@@ -19,76 +20,82 @@ from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft.algebra import Poly, from_node
 from kcurate.draft.host.idioms import size_of
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, MAX_THREADS, compiled, names_of
-from kcurate.draft.inferred.launch_guess import guess, whole_parameters
+from kcurate.draft.inferred.launch_guess import guess, integer_parameters
 from kcurate.errors import OptionError
-from kcurate.own.kernels import Own
+from kcurate.own.kernels import UserKernel
 from kcurate.records import Argument, Kernel, LaunchSite
 
 FORM = "'<<<(n + 127) / 128, 128>>>': grid, block, then bytes of shared memory if any, over its parameters"
 _BRACKETED = re.compile(
-    r"(?P<kernel>[^()]*?)<<<(?P<inside>.*)>>>\s*(?:\((?P<passed>.*)\))?\s*;?\s*", re.DOTALL
+    r"(?P<kernel>[^()]*?)<<<(?P<configuration>.*)>>>\s*(?:\((?P<arguments>.*)\))?\s*;?\s*", re.DOTALL
 )
 _DIM3 = re.compile(r"(?:dim3\s*)?(?:\((?P<round>.*)\)|\{(?P<curly>.*)\})|dim3\s+\w+\s*\(.*\)", re.DOTALL)
 
 
-def written(text: str, own: Own, option: str) -> Kernel:
+def written(text: str, user_kernel: UserKernel, option: str) -> Kernel:
     """The kernel's record with the launch that the user wrote in an option.
 
-    It is `GRID, BLOCK`, that with bytes of shared memory and a stream, the same in `<<<` and `>>>`, or the
-    whole statement: `kernel<<<GRID, BLOCK>>>(arguments);`.
+    The text is `GRID, BLOCK`, optionally with bytes of shared memory and a stream; the same between `<<<` and
+    `>>>`; or the whole statement `kernel<<<GRID, BLOCK>>>(arguments);`.
 
     Raises:
-        OptionError: it is not of a form, or uses names that are not among what the kernel is passed.
+        OptionError: it has another form, or uses names that are no integer arguments of the kernel.
     """
-    kernel = own.half.kernel
-    reading = _Reading(text, kernel, Code(own.half.code.encode("latin-1", "replace")), option)
+    kernel = user_kernel.kernel
+    reading = _Reading(text, kernel, Code(user_kernel.code.encode("latin-1", "replace")), option)
     site = reading.site()
     if not site.template_args:
-        refuse_open_template(own, option)
+        refuse_open_template(user_kernel, option)
         return replace(kernel, launch_sites=(site,))
     instance = f"{kernel.name}<{', '.join(site.template_args)}>"
     return replace(kernel, launch_sites=(site,), instantiations=(instance,))
 
 
-def refuse_open_template(own: Own, option: str) -> None:
+def refuse_open_template(user_kernel: UserKernel, option: str) -> None:
     """Refuse a template that nothing in sight instantiates.
 
     Raises:
-        OptionError: it is one; the message has the form of what to write.
+        OptionError: it is one; the message shows what to write.
     """
-    kernel = own.half.kernel
-    if own.template and not kernel.instantiations:
-        what = f"{kernel.name} is a template and nothing says {', '.join(own.template)}"
-        device = Code(own.half.code.encode("latin-1", "replace"))
+    kernel = user_kernel.kernel
+    if user_kernel.template and not kernel.instantiations:
+        what = f"{kernel.name} is a template and nothing says {', '.join(user_kernel.template)}"
+        device = Code(user_kernel.code.encode("latin-1", "replace"))
         function = device.function(kernel.name)
         head = device.bytes[function.start : function.node.start_byte] if function else b""
-        usual = ", ".join(param.usual.decode() if param.type else "256" for param in template_params(head))
-        hint = f"as in {option} '{kernel.name}<{usual}><<<64, 256>>>'"
-        raise OptionError(what, where=own.name, hint=hint)
+        example = ", ".join(param.usual.decode() if param.type else "256" for param in template_params(head))
+        hint = f"as in {option} '{kernel.name}<{example}><<<64, 256>>>'"
+        raise OptionError(what, where=user_kernel.name, hint=hint)
 
 
 def check_form(text: str | None, option: str) -> None:
     """Refuse what cannot be a launch of any kernel, before anything is read.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it has no form of a launch.
     """
     if text is not None:
         _split(text, option)
 
 
 def _split(text: str, option: str) -> tuple[str, str, str | None]:
-    """The kernel (may be empty), what stands in the brackets, and what is passed (None: not said)."""
+    """The kernel (may be empty), the text between `<<<` and `>>>`, and the arguments (None: not written)."""
     match = _BRACKETED.fullmatch(text.strip())
-    kernel, inside, passed = match.group("kernel", "inside", "passed") if match else ("", text, None)
-    parts = split_arguments(inside.encode("utf-8", "replace"))
-    if re.search(r"<<<|>>>|;", inside) or not 2 <= len(parts) <= 4 or not all(part.strip() for part in parts):
+    kernel, configuration, arguments = (
+        match.group("kernel", "configuration", "arguments") if match else ("", text, None)
+    )
+    parts = split_arguments(configuration.encode("utf-8", "replace"))
+    if (
+        re.search(r"<<<|>>>|;", configuration)
+        or not 2 <= len(parts) <= 4
+        or not all(part.strip() for part in parts)
+    ):
         raise OptionError(f"not a launch: {text!r}", where=option, hint=f"as in {FORM}")
-    return kernel.strip(), inside, passed
+    return kernel.strip(), configuration, arguments
 
 
 class _Reading:
-    """What the text of an option says of a kernel's launch."""
+    """Parses the launch in an option's text, and checks it against the kernel."""
 
     def __init__(self, text: str, kernel: Kernel, device: Code, option: str) -> None:
         self.text, self.kernel, self.device, self.option = text, kernel, device, option
@@ -105,25 +112,27 @@ class _Reading:
         arguments = tuple(Argument(argument.expression) for argument in launch.arguments)
         span = self.kernel.span
         site = replace(launch.site(span.path, span.start_line), arguments=arguments)
-        known = compiled(self.device)
+        constants = compiled(self.device)
         passed = self._passed_sizes(launch)
         for extent in self._extents(launch.grid, "grid"):
-            self._only(extent, passed | known.keys(), "grid")
-        threads = [self._number(extent, known) for extent in self._extents(launch.block, "block")]
+            self._only(extent, passed | constants.keys(), "grid")
+        threads = [self._number(extent, constants) for extent in self._extents(launch.block, "block")]
         if not all(count > 0 for count in threads) or math.prod(threads) > MAX_THREADS:
             raise self.refused(f"a block has 1 to {MAX_THREADS} threads")
         if launch.shared_bytes is not None:
             shared = self._understood(launch.shared_bytes, "shared memory")
-            self._only(shared, passed | known.keys(), "shared memory")
+            self._only(shared, passed | constants.keys(), "shared memory")
         return site
 
     def _parsed(self) -> Launch:
         """The launch as host code has it."""
-        name, inside, passed = _split(self.text, self.option)
+        name, configuration, arguments = _split(self.text, self.option)
         name = name or self.kernel.name
-        if passed is None:
-            passed = ", ".join(param.name for param in self.kernel.params)
-        host = Code(f"void host() {{ {name}<<<{inside}>>>({passed}); }}".encode("latin-1", "replace"))
+        if arguments is None:
+            arguments = ", ".join(param.name for param in self.kernel.params)
+        host = Code(
+            f"void host() {{ {name}<<<{configuration}>>>({arguments}); }}".encode("latin-1", "replace")
+        )
         if len(host.launches) != 1:
             raise self.refused("not a launch")
         launch = host.launches[0]
@@ -134,17 +143,21 @@ class _Reading:
         return launch
 
     def _passed_sizes(self, launch: Launch) -> frozenset[str]:
-        """The names in what is passed for the kernel's integers: what a grid may be over."""
-        whole = whole_parameters(self.kernel, self.device)
-        passed = zip(self.kernel.params, launch.arguments, strict=True)
-        nodes = [cexpr.parse(argument.expression) for param, argument in passed if param.name in whole]
+        """The names in the arguments for integer parameters; a grid may use only these and constants."""
+        integers = integer_parameters(self.kernel, self.device)
+        params_and_arguments = zip(self.kernel.params, launch.arguments, strict=True)
+        nodes = [
+            cexpr.parse(argument.expression)
+            for param, argument in params_and_arguments
+            if param.name in integers
+        ]
         return frozenset[str]().union(*(cexpr.names(node) for node in nodes if node is not None))
 
     def _extents(self, text: str, place: str) -> list[Poly]:
         match = _DIM3.fullmatch(text.strip())
-        inside = match and (match["round"] if match["round"] is not None else match["curly"])
-        listed = inside and text.strip().startswith(("dim3", "{"))
-        several = split_arguments(inside.encode()) if inside and listed else []
+        listed_text = match and (match["round"] if match["round"] is not None else match["curly"])
+        is_list = listed_text and text.strip().startswith(("dim3", "{"))
+        several = split_arguments(listed_text.encode()) if listed_text and is_list else []
         texts = [part.decode() for part in several] or [text]
         if len(texts) > 3:
             raise self.refused(f"{place}: more than three extents")
@@ -168,22 +181,23 @@ class _Reading:
             what = f"{place}: {self.kernel.name} is passed no integer {name} (its integers: {integers})"
             raise self.refused(f"{what}, write a number for it")
 
-    def _number(self, extent: Poly, known: dict[str, int]) -> int:
+    def _number(self, extent: Poly, constants: dict[str, int]) -> int:
         node = cexpr.parse(extent.text())
-        numbers = {name: cexpr.number(value) for name, value in known.items()}
-        settled = cexpr.substitute(node, lambda part: numbers.get(part.text)) if node is not None else None
-        value = from_node(settled) if settled is not None else None
+        numbers = {name: cexpr.number(value) for name, value in constants.items()}
+        numeric = cexpr.substitute(node, lambda part: numbers.get(part.text)) if node is not None else None
+        value = from_node(numeric) if numeric is not None else None
         if value is None or value.constant is None:
             raise self.refused("the block is not a number")
         return value.constant
 
 
-def guessed(own: Own, option: str, note: Note) -> Kernel | None:
-    """The kernel's record with the launch that its code leaves, which is noted; None: it leaves several."""
-    kernel = own.half.kernel
-    launch = guess(kernel, own.half.code)
+def guessed(user_kernel: UserKernel, option: str, note: Note) -> Kernel | None:
+    """The kernel's record with the launch guessed from its code, which is noted; None if several are
+    possible."""
+    kernel = user_kernel.kernel
+    launch = guess(kernel, user_kernel.code)
     if launch is None:
         return None
     how = f"guessed from its code: <<<{launch.text}>>> (else: {option} LAUNCH)"
-    note(f"{own.name}: nothing launches it, {how}")
+    note(f"{user_kernel.name}: nothing launches it, {how}")
     return replace(kernel, launch_sites=(launch.site(kernel),))

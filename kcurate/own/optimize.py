@@ -18,19 +18,19 @@ from kcurate.deopt.settings import DeoptConfig
 from kcurate.errors import InputError, OptionError
 from kcurate.models.naming import parse_model
 from kcurate.own import launches, patch
-from kcurate.own.kernels import Own, find_kernels
-from kcurate.own.problems import Ask, Wanted, find_problem
+from kcurate.own.kernels import UserKernel, find_kernels
+from kcurate.own.problems import Ask, KernelRequest, find_problem
 from kcurate.own.settings import OptimizeConfig, flag_words
 from kcurate.records import Attempt, AttemptOutcome, Speedup, Summary
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """What came of it. `found`: a faster side, or where no times are taken a correct one.
+    """The result. `found`: there is a faster side, or on the emulator a correct one.
 
     `outcome` and `detail` are those of the best side, else of the last answer; `attempts` has one line for
-    every answer. `pair` is the folder of the pair, `diff` that of the user's file with its new `text`, or of
-    the extracted kernel where the file takes more than a new kernel (`alone`: why).
+    every answer. `pair` is the folder of the pair, `diff` the change to the user's file, whose new content is
+    `text`; or to the extracted kernel alone if the file needs more than a new kernel (`alone`: why).
     """
 
     summary: Summary
@@ -43,14 +43,14 @@ class Optimized:
     pair: Path | None = None
     diff: str = ""
     alone: str | None = None
-    own: Own | None = None
+    user_kernel: UserKernel | None = None
     text: bytes | None = None
 
 
 def run(
     config: OptimizeConfig, *, ask: Ask | None = None, note: Note = silent, seams: Seams | None = None
 ) -> Optimized:
-    """Ask for ever faster kernels until they gain little; the user's file is not changed yet.
+    """Request faster kernels until they gain little; the user's file is not changed yet.
 
     Raises:
         InputError: unusable files or options, or no admitted problem. RemoteError: the model cannot be asked.
@@ -62,16 +62,16 @@ def run(
             (config.kernel,), config.workspace, note=record.note,
             define=config.define, include_dirs=config.include_dirs,
         )  # fmt: skip
-        if config.launch is not None and (sites := kernel.half.kernel.launch_sites):
+        if config.launch is not None and (sites := kernel.kernel.launch_sites):
             what = f"{kernel.name} is launched in {sites[0].path}:{sites[0].line}"
             raise OptionError(what, where="--launch", hint="leave it out")
         record.begin(config)
         command = record.command("optimize", config.kernel, "--model", config.model, *flag_words(config))
-        wanted = Wanted(kernel, config.launch, "--launch")
-        find_problem((wanted,), config.workspace, ask=ask, command=command, note=record.note)
-        asked = DeoptConfig(
+        request = KernelRequest(kernel, config.launch, "--launch")
+        find_problem((request,), config.workspace, ask=ask, command=command, note=record.note)
+        search_config = DeoptConfig(
             config.workspace,
-            (kernel.half.folder,),
+            (kernel.extracted.folder,),
             config.model,
             rounds=config.rounds,
             candidates=config.candidates,
@@ -86,26 +86,30 @@ def run(
             place=config.place,
             jobs=0,
         )
-        _, tried = search(asked, note=record.note, seams=seams)
-        counts = Counter(_outcome(attempt.attempt) for attempt in tried)
-        for number, attempt in enumerate(tried, start=1):
+        _, attempts = search(search_config, note=record.note, seams=seams)
+        counts = Counter(_outcome(attempt.attempt) for attempt in attempts)
+        for number, attempt in enumerate(attempts, start=1):
             text = f"{kernel.name} {number}", _outcome(attempt.attempt), _line(attempt.attempt)
             record.item("attempts", *text, passed=attempt.accepted)
-        return _result(config, kernel, tried, record.finish({"attempts": dict(sorted(counts.items()))}))
+        return _result(config, kernel, attempts, record.finish({"attempts": dict(sorted(counts.items()))}))
 
 
-def apply(done: Optimized) -> None:
+def apply(result: Optimized) -> None:
     """Write the faster kernel into the user's file.
 
     Raises:
         InputError: the file takes more than a new kernel, or changed since it was read.
     """
-    if done.own is None or done.text is None:
-        sites = done.own.half.kernel.launch_sites if done.own else ()
+    if result.user_kernel is None or result.text is None:
+        sites = result.user_kernel.kernel.launch_sites if result.user_kernel else ()
         launched = f"; it is launched in {sites[0].path}:{sites[0].line}" if sites else ""
-        hint = f"take it over by hand from {done.pair}/fast.cu{launched}"
-        raise InputError(f"not applied: {done.alone}", where=str(done.own and done.own.path), hint=hint)
-    patch.write(done.own, done.text)
+        hint = f"take it over by hand from {result.pair}/fast.cu{launched}"
+        raise InputError(
+            f"not applied: {result.alone}",
+            where=str(result.user_kernel and result.user_kernel.path),
+            hint=hint,
+        )
+    patch.write(result.user_kernel, result.text)
 
 
 def _outcome(attempt: Attempt) -> str:
@@ -116,12 +120,12 @@ def _outcome(attempt: Attempt) -> str:
 def _line(attempt: Attempt) -> str:
     """An attempt in one line: the outcome, the speedup if measured, and the reason."""
     verdict = attempt.verdict
-    times = f", {spelled(verdict.speedup)}" if verdict and verdict.speedup else ""
+    times = f", {speedup_text(verdict.speedup)}" if verdict and verdict.speedup else ""
     why = attempt.detail or (verdict.detail if verdict else "")
     return f"{attempt.place}: {_outcome(attempt)}{times}{f': {why}' if why else ''}"
 
 
-def spelled(speedup: Speedup) -> str:
+def speedup_text(speedup: Speedup) -> str:
     """A speedup with its interval."""
     return (
         f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f} "
@@ -129,23 +133,23 @@ def spelled(speedup: Speedup) -> str:
     )
 
 
-def _result(config: OptimizeConfig, kernel: Own, tried: list[Tried], summary: Summary) -> Optimized:
-    lines = tuple(_line(attempt.attempt) for attempt in tried)
-    accepted = (attempt for attempt in tried if attempt.accepted)
+def _result(config: OptimizeConfig, kernel: UserKernel, attempts: list[Tried], summary: Summary) -> Optimized:
+    lines = tuple(_line(attempt.attempt) for attempt in attempts)
+    accepted = (attempt for attempt in attempts if attempt.accepted)
     best = max(accepted, key=lambda attempt: attempt.ratio or 0.0, default=None)
     if best is None or best.side is None or best.attempt.verdict is None:
-        last = tried[-1].attempt if tried else None
+        last = attempts[-1].attempt if attempts else None
         outcome = _outcome(last) if last else "no_answer"
         return Optimized(summary, False, outcome, last.detail if last else "", "", lines)
     verdict, candidate = best.attempt.verdict, best.attempt.candidate
-    known = kernel.half.known()
+    known = kernel.extracted.known()
     assert known is not None, "the search started from it"
-    start = known.side.side(kernel.half.code)
+    start = known.side.side(kernel.code)
     changed = patch.patched(kernel, start, best.side)
     if isinstance(changed, str):
-        shown = patch.diff(start.code.encode(), best.side.code.encode(), "kernel.cu")
+        diff = patch.diff(start.code.encode(), best.side.code.encode(), "kernel.cu")
     else:
-        shown = patch.diff(kernel.data, changed, kernel.path.name)
+        diff = patch.diff(kernel.data, changed, kernel.path.name)
     return Optimized(
         summary,
         True,
@@ -155,7 +159,7 @@ def _result(config: OptimizeConfig, kernel: Own, tried: list[Tried], summary: Su
         lines,
         verdict.speedup,
         Workspace(config.workspace).pairs / str(candidate),
-        shown,
+        diff,
         changed if isinstance(changed, str) else None,
         kernel,
         None if isinstance(changed, str) else changed,

@@ -18,14 +18,14 @@ from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.dataset.licences import spdx
 from kcurate.draft.for_pairs.other_kernel import PairKernel, launches_of, match
-from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
+from kcurate.draft.for_pairs.shared_problem import PairOutcome, PairResult, give_problem
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
 from kcurate.own import launches
-from kcurate.own.kernels import Own, find_kernels
-from kcurate.own.problems import Ask, Wanted, find_problem, launchless, not_compiled
+from kcurate.own.kernels import UserKernel, find_kernels
+from kcurate.own.problems import Ask, KernelRequest, find_problem, launchless, not_compiled
 from kcurate.own.settings import PairConfig, flag_words
 from kcurate.problem import c_types as types
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Param, Side, Summary, ValueArg
@@ -63,30 +63,30 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
             define=config.define, include_dirs=config.include_dirs,
         )  # fmt: skip
         _check_pairing(slow, fast, licence)
-        wanted = (
-            Wanted(slow, config.slow_launch, "--slow-launch"),
-            Wanted(fast, config.fast_launch, "--fast-launch"),
+        requests = (
+            KernelRequest(slow, config.slow_launch, "--slow-launch"),
+            KernelRequest(fast, config.fast_launch, "--fast-launch"),
         )
-        unmatched = _compare_parameters(*wanted, record.note)
+        unmatched = _compare_parameters(*requests, record.note)
         folder, pair = _candidate(config, slow, fast)
         record.begin(config)
         command = record.command("pair", config.slow, config.fast, *flag_words(config))
-        find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
-        _say_guesses(wanted, record.note)
-        guessed = [target for target in wanted if target.drafted and target.drafted.guessed]
-        outcome = _judged(pair, wanted, fast_guessed=wanted[1] in guessed)
-        form = next((target.form for target in wanted if store.exists(target.form)), None)
+        find_problem(requests, config.workspace, ask=ask, command=command, note=record.note)
+        _note_guesses(requests, record.note)
+        guessed = [request for request in requests if request.drafted and request.drafted.guessed]
+        outcome = _judged(pair, requests, fast_guessed=requests[1] in guessed)
+        form = next((request.form for request in requests if store.exists(request.form)), None)
         record.item(
             "pairs", pair.id, outcome.outcome, outcome.why, passed=outcome.pair is not None, file=form
         )
         summary = record.finish({"pairs": {outcome.outcome.value: 1}})
         if outcome.pair is None:
-            for target in wanted:
-                target.forget_launch()
-            raise _failure(outcome, wanted, unmatched)
+            for request in requests:
+                request.forget_launch()
+            raise _failure(outcome, requests, unmatched)
         if outcome.why:
             record.note(outcome.why)
-        names = ", ".join(target.own.half.kernel.name for target in guessed)
+        names = ", ".join(request.user_kernel.kernel.name for request in guessed)
         marked = outcome.pair.description + (f" Launches guessed: {names}." if guessed else "")
         store.write_candidate(folder, replace(outcome.pair, description=marked))
         following = record.command("validate", folder)
@@ -96,101 +96,109 @@ def _run(config: PairConfig, ask: Ask | None, note: Note) -> Summary:
         return summary
 
 
-def _check_pairing(slow: Own, fast: Own, licence: str | None) -> None:
+def _check_pairing(slow: UserKernel, fast: UserKernel, licence: str | None) -> None:
     """Whether the two may be a pair at all.
 
     Raises:
         InputError: they are one code, or a file's own licence refuses the one that was given.
     """
-    if slow.half.code == fast.half.code:
+    if slow.code == fast.code:
         raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
-    for own in (slow, fast):
-        if licence and own.half.kernel.rights and own.half.kernel.rights.refused:
-            raise InputError(own.half.kernel.rights.refused, where=own.name, hint="correct --licence")
+    for user_kernel in (slow, fast):
+        if licence and user_kernel.kernel.rights and user_kernel.kernel.rights.refused:
+            raise InputError(
+                user_kernel.kernel.rights.refused, where=user_kernel.name, hint="correct --licence"
+            )
 
 
-def _say_guesses(wanted: tuple[Wanted, Wanted], note: Note) -> None:
-    """Name each side that nothing launches, and the launch that is tried."""
-    for target, other in zip(wanted, reversed(wanted), strict=True):
-        if launchless(target) and not target.known:
+def _note_guesses(requests: tuple[KernelRequest, KernelRequest], note: Note) -> None:
+    """Note each side that nothing launches, with the launch that is tried."""
+    for request, other in zip(requests, reversed(requests), strict=True):
+        if launchless(request) and not request.known:
             how = f"nothing launches it, so it is launched as {other.kernel.name}"
-            note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
-        elif not target.launch and (guess := _one_of_several(target)):
+            note(f"{request.user_kernel.name}: {how} (else: {request.option} LAUNCH)")
+        elif not request.launch and (guess := _one_of_several(request)):
             how = f"nothing launches it, and its code leaves several launches; {guess} is tried"
-            note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
+            note(f"{request.user_kernel.name}: {how} (else: {request.option} LAUNCH)")
 
 
-def _judged(pair: Candidate, wanted: tuple[Wanted, Wanted], *, fast_guessed: bool) -> Given:
-    """What the emulator says of both sides; refused if what it says may rest on a guess."""
+def _judged(
+    pair: Candidate, requests: tuple[KernelRequest, KernelRequest], *, fast_guessed: bool
+) -> PairResult:
+    """The result of both sides on the emulator; refused if a narrowed problem may be due to a guessed
+    launch."""
     judging = progress.bar("judge both sides on the emulator")
     with contextlib.closing(AdmittingJudge()) as judge, judging:
-        outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
+        outcome = give_problem(pair, _with_launch(requests[0]), _with_launch(requests[1]), judge)
     if not (outcome.pair and outcome.verdict and fast_guessed) or _passes_share(outcome.pair):
         return outcome
-    # A guess read from the code says nothing of what the kernel is meant for.
-    meant = f"if it is meant for other sizes only, give its launch: {wanted[1].option}"
-    why = f"{outcome.verdict.outcome}: {outcome.verdict.detail} ({meant})"
-    return Given(PairOutcome.REFUSED, why, verdict=outcome.verdict)
+    # A guessed launch does not show for which sizes the kernel is meant.
+    condition = f"if it is meant for other sizes only, give its launch: {requests[1].option}"
+    why = f"{outcome.verdict.outcome}: {outcome.verdict.detail} ({condition})"
+    return PairResult(PairOutcome.REFUSED, why, verdict=outcome.verdict)
 
 
-def _one_of_several(target: Wanted) -> str | None:
-    """The launch that its draft has only because nothing launches it, as in its file."""
-    text = own_files.read(target.form).decode() if store.exists(target.form) else ""
+def _one_of_several(request: KernelRequest) -> str | None:
+    """The guessed launch in its draft, of several possible ones; None if the draft has none."""
+    text = own_files.read(request.form).decode() if store.exists(request.form) else ""
     match = re.search(r"guess: nothing launches it; (<<<.*>>>) is what", text)
     return match[1] if match else None
 
 
 def _passes_share(pair: Candidate) -> bool:
-    """Whether a kernel is passed a share of a size, as one with `float4` parameters is passed `n / 4`."""
+    """Whether a kernel is passed a size divided by a number, as one with `float4` parameters is passed `n /
+    4`."""
     steps = (launch for side in SIDES for launch in launches_of(getattr(pair, side).plan))
     return any(isinstance(arg, ValueArg) and "/" in str(arg.value) for launch in steps for arg in launch.args)
 
 
 def _pairs(workspace: Workspace) -> Iterator[tuple[Path, Candidate]]:
-    """The own pairs, which a failed run leaves as they are."""
+    """The pairs that `kcurate pair` wrote before; a failed run leaves them as they are."""
     for path in store.find(workspace.pairs / SUITE, "pair.json"):
         with contextlib.suppress(InputError):  # damaged ones are named by what reads them
             yield path.parent, store.read_candidate(path.parent)
 
 
-def _compare_parameters(slow: Wanted, fast: Wanted, note: Note) -> InputError | None:
-    """Say which parameters only one side has; the error that this is if the sides do not agree.
+def _compare_parameters(slow: KernelRequest, fast: KernelRequest, note: Note) -> InputError | None:
+    """Note which parameters only one side has; returns the error to raise if the sides then disagree.
 
     Raises:
         InputError: no side's parameters include the other's, or a buffer has two types of reals.
     """
-    lost: list[InputError] = []
-    for target, opposite in ((fast, slow), (slow, fast)):
-        own, other = target.own, opposite.own
-        params, others = _typed_params(target), _typed_params(opposite)
-        places = match(others, params)
-        if isinstance(places, str):
+    errors: list[InputError] = []
+    for request, opposite in ((fast, slow), (slow, fast)):
+        user_kernel, other = request.user_kernel, opposite.user_kernel
+        params, others = _typed_params(request), _typed_params(opposite)
+        matched = match(others, params)
+        if isinstance(matched, str):
             hint = (
                 "give both kernels the same parameters: the same names, or the same types in the same order"
             )
-            lost.append(InputError(f"{places} of {other.name}", where=own.name, hint=hint))
+            errors.append(InputError(f"{matched} of {other.name}", where=user_kernel.name, hint=hint))
             continue
-        for param, counterpart in zip(params, (others[place] for place in places), strict=True):
-            if (real := _real(param)) and (theirs := _real(counterpart)) and real != theirs:
-                what = f"{param.name} is {param.type} in {own.name}, {counterpart.type} in {other.name}"
+        for param, counterpart in zip(params, (others[place] for place in matched), strict=True):
+            if (real := _real(param)) and (other_real := _real(counterpart)) and real != other_real:
+                what = (
+                    f"{param.name} is {param.type} in {user_kernel.name}, {counterpart.type} in {other.name}"
+                )
                 raise InputError(what, hint="a pair has one problem: give both kernels the same types")
-    if len(lost) == len(SIDES):
-        raise lost[0]
-    for error in lost:
+    if len(errors) == len(SIDES):
+        raise errors[0]
+    for error in errors:
         note(f"{error.where}: {error.what}")
-    return lost[0] if lost else None
+    return errors[0] if errors else None
 
 
-def _typed_params(target: Wanted) -> tuple[Param, ...]:
-    """The parameters; those of a template that is launched in one way with its types."""
-    kernel = target.own.half.kernel
-    if target.launch is not None:
-        kernel = launches.written(target.launch, target.own, target.option)
+def _typed_params(request: KernelRequest) -> tuple[Param, ...]:
+    """The kernel's parameters; of a template with one instantiation, with its types filled in."""
+    kernel = request.user_kernel.kernel
+    if request.launch is not None:
+        kernel = launches.written(request.launch, request.user_kernel, request.option)
     if len(kernel.instantiations) != 1:
         return kernel.params
-    passed = kernel.instantiations[0].partition("<")[2].rpartition(">")[0]
-    arguments = (part.decode().strip() for part in split_arguments(passed.encode()))
-    names = dict(zip(target.own.template, arguments, strict=False))
+    template_args = kernel.instantiations[0].partition("<")[2].rpartition(">")[0]
+    arguments = (part.decode().strip() for part in split_arguments(template_args.encode()))
+    names = dict(zip(request.user_kernel.template, arguments, strict=False))
     return tuple(
         replace(param, type=re.sub(r"\w+", lambda word: names.get(word[0], word[0]), param.type))
         for param in kernel.params
@@ -203,18 +211,18 @@ def _real(param: Param) -> str | None:
     return element.dtype if element and element.lanes == 1 and element.dtype in types.FLOATS else None
 
 
-def _with_launch(target: Wanted) -> PairKernel:
-    """The kernel; a launch that was given or guessed for it is kept, whatever launches the other one."""
-    return replace(target.own.half, own_launch=target.has_launch_of_its_own)
+def _with_launch(request: KernelRequest) -> PairKernel:
+    """The kernel; a launch that was given or guessed for it is kept."""
+    return replace(request.user_kernel.extracted, own_launch=request.has_own_launch)
 
 
-def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidate]:
+def _candidate(config: PairConfig, slow: UserKernel, fast: UserKernel) -> tuple[Path, Candidate]:
     """The folder and the pair without a problem.
 
     Raises:
         InputError: the name cannot be a folder's, or is that of other kernels.
     """
-    kernels = slow.half.kernel, fast.half.kernel
+    kernels = slow.kernel, fast.kernel
     slow_name, fast_name = (kernel.name for kernel in kernels)
     if slow_name == fast_name:
         slow_name, fast_name = slow.path.stem, fast.path.stem
@@ -224,9 +232,9 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
         raise OptionError(what, where="--name", hint=hint)
     folder = Workspace(config.workspace).pairs / SUITE / name
     ids = tuple(kernel.id for kernel in kernels)
-    held = store.read_candidate(folder).origin.kernels if store.exists(folder / "pair.json") else ids
-    if held != ids:
-        what = f"is a pair of other kernels: {', '.join(held)}"
+    present = store.read_candidate(folder).origin.kernels if store.exists(folder / "pair.json") else ids
+    if present != ids:
+        what = f"is a pair of other kernels: {', '.join(present)}"
         raise InputError(what, where=str(folder), hint="choose another with --name")
     source, plain = kernels[0].source, pair_of(slow, fast, name)
     return folder, replace(
@@ -239,71 +247,78 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
     )
 
 
-def pair_of(slow: Own, fast: Own, name: str) -> Candidate:
-    """Two kernels as a pair without a problem, of which only the code is known."""
+def pair_of(slow: UserKernel, fast: UserKernel, name: str) -> Candidate:
+    """Two kernels as a pair without a problem or licence."""
     return Candidate(
         id=f"{SUITE}/{name}",
         family=name,
         domain=UNKNOWN_DOMAIN,
         license=None,
         origin=Origin("natural", SUITE),
-        techniques=tuple(sorted({*fast.half.kernel.techniques} - {*slow.half.kernel.techniques})),
+        techniques=tuple(sorted({*fast.kernel.techniques} - {*slow.kernel.techniques})),
         description="",
         problem=None,
-        slow=Side(slow.half.code, ()),
-        fast=Side(fast.half.code, ()),
+        slow=Side(slow.code, ()),
+        fast=Side(fast.code, ()),
     )
 
 
-def _failure(outcome: Given, wanted: tuple[Wanted, Wanted], unmatched: InputError | None) -> InputError:
-    """The error that says why the two are no pair, with what to change."""
-    both = ", ".join(target.own.name for target in wanted)
+def _failure(
+    outcome: PairResult, requests: tuple[KernelRequest, KernelRequest], unmatched: InputError | None
+) -> InputError:
+    """The error to raise if the two kernels are no pair, with a hint on what to change."""
+    both_names = ", ".join(request.user_kernel.name for request in requests)
     verdict = outcome.verdict
     if verdict is None:
-        return unmatched or InputError(outcome.why, where=both)
-    at_fault = wanted[SIDES.index(verdict.side)] if verdict.side else None
+        return unmatched or InputError(outcome.why, where=both_names)
+    at_fault = requests[SIDES.index(verdict.side)] if verdict.side else None
     if at_fault is not None and verdict.outcome is Outcome.COMPILE_ERROR:
         return not_compiled(at_fault, verdict)
     disagree = verdict.outcome is Outcome.MISMATCH and not _FAULT.search(verdict.detail)
     if disagree and unmatched is not None:
         return unmatched
-    why, where = outcome.why.removeprefix(f"{Outcome.MISMATCH}: "), at_fault.place if at_fault else both
+    why, where = outcome.why.removeprefix(f"{Outcome.MISMATCH}: "), at_fault.place if at_fault else both_names
     if verdict.outcome is Outcome.MISMATCH and unmatched is not None:
         return InputError(f"{unmatched.what}; without it, {why}", where=unmatched.where, hint=unmatched.hint)
     if disagree:
-        return InputError(f"the sides do not agree: {why}", where=where, hint=_hint_to_agree(outcome, wanted))
+        return InputError(
+            f"the sides do not agree: {why}", where=where, hint=_hint_to_agree(outcome, requests)
+        )
     if at_fault is not None and "dynamic shared memory" in verdict.detail:
         third = f"{at_fault.option} '<<<64, 256, 256 * sizeof(float)>>>'"
         hint = f"give its bytes as the launch's third number, as in {third}"
     else:
-        hint = _hint_to_correct(outcome, wanted, at_fault)
+        hint = _hint_to_correct(outcome, requests, at_fault)
     return InputError(why, where=where, hint=hint)
 
 
-def _hint_to_agree(outcome: Given, wanted: tuple[Wanted, Wanted]) -> str:
-    alone = next((target for target in wanted if launchless(target)), None)
+def _hint_to_agree(outcome: PairResult, requests: tuple[KernelRequest, KernelRequest]) -> str:
+    alone = next((request for request in requests if launchless(request)), None)
     if alone is None:
-        return f"correct {_given(wanted)}the code, or the problem or launch in {_forms(outcome.why, wanted)}"
+        changeable = f"{_given_launches(requests)}the code, or the problem or launch"
+        return f"correct {changeable} in {_forms(outcome.why, requests)}"
     return f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
 
 
-def _hint_to_correct(outcome: Given, wanted: tuple[Wanted, Wanted], at_fault: Wanted | None) -> str:
-    hint = f"correct {_given(wanted)}the code, or the problem in {_forms(outcome.why, wanted)}"
-    alone = next((target for target in wanted if launchless(target)), None)
+def _hint_to_correct(
+    outcome: PairResult, requests: tuple[KernelRequest, KernelRequest], at_fault: KernelRequest | None
+) -> str:
+    hint = f"correct {_given_launches(requests)}the code, or the problem in {_forms(outcome.why, requests)}"
+    alone = next((request for request in requests if launchless(request)), None)
     if alone is not None and alone is at_fault:
         how = f"say how with {alone.option} {launches.FORM}"
         return f"{hint}; nothing launches {alone.kernel.name}: {how}"
-    if at_fault and not (at_fault.launch or at_fault.own.half.kernel.launch_sites):
+    if at_fault and not (at_fault.launch or at_fault.user_kernel.kernel.launch_sites):
         hint += f", or, since its launch is guessed, give it: {at_fault.option} {launches.FORM}"
     return hint
 
 
-def _given(wanted: Sequence[Wanted]) -> str:
-    return "".join(target.given_launch for target in wanted)
+def _given_launches(requests: Sequence[KernelRequest]) -> str:
+    return "".join(request.given_launch for request in requests)
 
 
-def _forms(why: str, wanted: Sequence[Wanted]) -> str:
-    """The draft of the kernel whose problem was tried: its launch is not named, unless both have one name."""
+def _forms(why: str, requests: Sequence[KernelRequest]) -> str:
+    """The draft files of the kernels whose problem was tried: those that `why` does not name as launched."""
     launched = {name.rpartition("::")[2] for name in re.findall(r"([\w:]+)<<<", why)}
-    owners = [target for target in wanted if target.own.half.kernel.name not in launched] or wanted
-    return " or ".join(str(target.form) for target in owners if store.exists(target.form))
+    owners = [request for request in requests if request.user_kernel.kernel.name not in launched] or requests
+    return " or ".join(str(request.form) for request in owners if store.exists(request.form))

@@ -1,4 +1,4 @@
-"""The faster kernel in place of the user's, by its byte span; or why the file cannot simply be changed.
+"""Replaces the user's kernel in its file by the faster one, or says why the file needs more than that.
 
 Only the kernel's own definition may differ: a new launch or new helpers are for a person to write. Not
 covered: whether the kernel is faster (`kcurate.judge`).
@@ -14,24 +14,24 @@ from kcurate.cuda_source import Item, normalised_tokens, parse
 from kcurate.cuda_source.parse.parameters import header_of, params_of
 from kcurate.draft.for_pairs.other_kernel import launches_of, shown_launch
 from kcurate.errors import InputError
-from kcurate.own.kernels import Own
+from kcurate.own.kernels import UserKernel
 from kcurate.records import Side
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE)
 
 
-def patched(own: Own, start: Side, faster: Side) -> bytes | str:
-    """The user's file with the made side's kernel; or why it takes more than that.
+def patched(user_kernel: UserKernel, start: Side, faster: Side) -> bytes | str:
+    """The user's file with the kernel of the `faster` side; or why it needs more changes.
 
-    `given` is the side that was made from the file.
+    `start` is the side that was extracted from the file.
     """
-    kernel, span = own.half.kernel, own.half.kernel.span
+    kernel, span = user_kernel.kernel, user_kernel.kernel.span
     old, new = _kernel(start.code, kernel.name), _kernel(faster.code, kernel.name)
     if kernel.shims:
         return f"extract repaired the kernel ({', '.join(kernel.shims)}), so it is not the code of the file"
     if kernel.root.startswith(f"{span.path}/"):
         return "the kernel is in a string or a cell, which may spell it differently"
-    if _DIRECTIVE.search(own.data[span.start_byte : span.end_byte]):
+    if _DIRECTIVE.search(user_kernel.data[span.start_byte : span.end_byte]):
         return "the kernel holds #if branches, of which only one was read"
     if old is None or new is None:
         return f"the faster side has no kernel {kernel.name}"
@@ -43,9 +43,9 @@ def patched(own: Own, start: Side, faster: Side) -> bytes | str:
     if _interface(texts[0], old) != _interface(texts[1], new):
         return "its parameters have other types"
     text = texts[1][new.start : new.end]
-    if b"\r\n" in own.data[span.start_byte : span.end_byte]:
+    if b"\r\n" in user_kernel.data[span.start_byte : span.end_byte]:
         text = text.replace(b"\n", b"\r\n")
-    return own.data[: span.start_byte] + text + own.data[span.end_byte :]
+    return user_kernel.data[: span.start_byte] + text + user_kernel.data[span.end_byte :]
 
 
 def _kernel(code: str, name: str) -> Item | None:
@@ -83,7 +83,7 @@ def diff(old: bytes, new: bytes, name: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-def write(kernel: Own, new: bytes) -> None:
+def write(kernel: UserKernel, new: bytes) -> None:
     """Replace the user's file, atomically and with its permissions.
 
     Raises:

@@ -33,7 +33,7 @@ _OVERRULING = f"{_FORM}  [default: as before, else as host code says, else guess
 
 @dataclass(frozen=True)
 class PairConfig:
-    """Two kernels as `FILE.cu[:KERNEL]`. `licence` None: what the suite's facts say."""
+    """Two kernels as `FILE.cu[:KERNEL]`. `licence` None: the one that the files or their folder state."""
 
     slow: Annotated[
         str, Argument("The slow kernel; :KERNEL where its file has several.", metavar="SLOW.cu[:KERNEL]")
@@ -60,7 +60,7 @@ class PairConfig:
 
 @dataclass(frozen=True)
 class OptimizeConfig:
-    """A kernel as `FILE.cu[:KERNEL]`, and whom to ask."""
+    """A kernel as `FILE.cu[:KERNEL]`, and the model that writes faster ones."""
 
     kernel: Annotated[
         str, Argument("The kernel; :KERNEL where the file has several.", metavar="FILE.cu[:KERNEL]")
@@ -92,10 +92,13 @@ class OptimizeConfig:
 
 
 def flag_words(config: PairConfig | OptimizeConfig) -> tuple[str, ...]:
-    """What else a command that is to be run again needs, as words of it; launches are remembered."""
-    named = (("--licence", config.licence), ("--name", config.name)) if isinstance(config, PairConfig) else ()
+    """The other options of a command, as words, for a hint to run it again; launches are stored with the
+    draft."""
+    pair_options = (
+        (("--licence", config.licence), ("--name", config.name)) if isinstance(config, PairConfig) else ()
+    )
     return (
-        *(word for option, value in named if value is not None for word in (option, value)),
+        *(word for option, value in pair_options if value is not None for word in (option, value)),
         *(word for define in config.define for word in ("-D", define)),
         *(word for folder in config.include_dirs for word in ("-I", str(folder))),
     )

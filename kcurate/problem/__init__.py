@@ -3,7 +3,7 @@
 | module | what |
 |---|---|
 | `addresses` | tables of pointers |
-| `answered` | turns a model's answer into the side that it was asked for |
+| `answered` | turns a model's answer into a side |
 | `bind_once` | a cache of bound programs, shared by the stages of one judgement |
 | `c_types` | C types as problem dtypes |
 | `calls` | a PyTorch module call bound to sizes |

@@ -1,6 +1,6 @@
-"""Turns a model's answer into the side that it was asked for.
+"""Turns a model's answer into a side.
 
-Not covered: finding the answer in a reply (`kcurate.prompts`), whether the side is any good (the judge).
+Not covered: finding the answer in a reply (`kcurate.prompts`), whether the side is right (the judge).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def side_of(answer: Answer, shown_side: Side, problem: Problem, language: Langua
     The prompt showed `shown_side`. The answer's code is in `language`, which may differ from that side's.
     Buffers that the answer adds can only be scratch: a model supplies no inputs and names no files.
     """
-    if (lost := _lost(answer.code)) is not None:
+    if (lost := _unparsable(answer.code)) is not None:
         return lost
     try:
         text = answer.code.encode().decode()
@@ -69,8 +69,8 @@ def side_of(answer: Answer, shown_side: Side, problem: Problem, language: Langua
         return error.what
 
 
-def _lost(code: str) -> str | None:
-    """Why code is refused without parsing it: too long or repetitive; None if it is neither."""
+def _unparsable(code: str) -> str | None:
+    """Why code is refused without parsing it: it is too long or repetitive; None if neither."""
     if len(code) > MAX_CODE_BYTES:
         return "the code is too long"
     for part in re.split(r"[;{}]", code):

@@ -58,7 +58,7 @@ _LANES = "xyzw"
 
 @dataclass(frozen=True)
 class Element:
-    """What a pointer points to: `lanes` values of `dtype`.
+    """The element that a pointer points to: `lanes` values of `dtype`.
 
     For a struct of several types `dtype` is `uint8`, and `fields` lists its numbers in order: the path by
     which code reaches each, such as `box.low`, and its dtype. Padding is a field with an empty path.
@@ -102,7 +102,7 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
 
 
 def _in_order(type_text: str) -> str:
-    """A type without stars and qualifiers, `unsigned` as its first word and `signed` left out."""
+    """A type without stars and qualifiers, with `unsigned` as its first word and without `signed`."""
     text = " ".join(_DROPPED.sub(" ", type_text.replace("*", " ")).split())
     words = text.split()
     if "signed" in words and text != "signed char":

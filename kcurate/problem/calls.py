@@ -49,7 +49,7 @@ def _argument(
 
 
 def check_language(candidate: Candidate, side_name: SideName) -> Iterator[str]:
-    """What a side's language forbids in its plan; a side in PyTorch must be a reference with one call."""
+    """Errors of a plan for its side's language; a side in PyTorch must be a reference with one call."""
     side: Side = getattr(candidate, side_name)
     if side.language == "triton":
         yield from check_triton(side)

@@ -46,9 +46,9 @@ def to_logical(buffer: BoundBuffer, data: npt.NDArray[np.uint8]) -> Array:
 
 
 def strides_of(buffer: BoundBuffer) -> tuple[int, tuple[int, ...]]:
-    """Where the first element of the logical array lies, and the distance between neighbours along each axis.
+    """The offset of the first element of the logical array, and its stride along each axis, in bytes.
 
-    In bytes, from the start of the contents in the side's own layout.
+    Both refer to the contents in the side's own layout.
     """
     steps = [buffer.itemsize]
     for extent in buffer.physical[:0:-1]:

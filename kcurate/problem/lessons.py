@@ -1,4 +1,4 @@
-"""Which pairs become training examples, and what each prompt asks for; shared by datasets and training.
+"""Selects the pairs that become training examples, and their prompts; shared by datasets and training.
 
 A prompt occurs once, with the fastest known answer. Other answers to it (rungs of a ladder) get a prompt that
 asks for a technique by name. Not covered: which pairs are proved (`kcurate.verdicts`), the text of prompts
@@ -41,7 +41,7 @@ class Untaught(StrEnum):
     size. `same_prompt`: another answer to the same prompt is faster, and no technique distinguishes the two.
     `local_edit`: the answer is a local edit, and the pair would be in the test split. For pairs made by a
     rule: `small_gain`: the speedup is below `RULE_GAIN`; `many_of_a_rule`, `many_local_edits`: their share is
-    used up. `many_of_a_schedule`: so many minted answers have the same schedules.
+    used up. `many_of_a_schedule`: enough minted answers have the same schedules.
     """
 
     LAYOUT = "layout"
@@ -58,7 +58,7 @@ class Untaught(StrEnum):
 class Proved:
     """A pair as it is published, with its measured speedup (None: not timed) and the GPU of the measurement.
 
-    `interval`: the speedup's confidence interval. `target`: in words, what a side could reach on that GPU.
+    `interval`: the speedup's confidence interval. `target`: the attainable time on that GPU, in words.
     """
 
     pair: Candidate
@@ -69,7 +69,7 @@ class Proved:
 
     @property
     def where(self) -> str:
-        """The GPU and the target on it, one a line, for the prompt; empty if the GPU is not known."""
+        """The GPU and the target on it, one per line, for the prompt; empty if the GPU is unknown."""
         return "\n".join(part for part in (self.gpu, self.target) if part and self.gpu)
 
     @classmethod
@@ -91,7 +91,8 @@ class Answered:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A prompt with its answer. `technique`: what the prompt asks for by name; None: the fastest known side.
+    """A prompt with its answer. `technique`: the technique that the prompt requests; None: it requests the
+    fastest side.
 
     `pair` has the answer as its fast side, as if a model had made it. `answer` is None if the answer format
     cannot express that side: the prompt can then be used for rollouts, but not as a training example.
@@ -216,7 +217,7 @@ def _answers(proved: Iterable[Proved]) -> tuple[tuple[tuple[Answered, ...], ...]
 
 
 def unasked(pair: Candidate) -> Untaught | None:
-    """Why no prompt can ask for the fast side; None if one can."""
+    """Why no prompt can request the fast side; None if one can."""
     if pair.slow.views:
         return Untaught.LAYOUT
     return Untaught.SINGLE_SIZE if pair.problem is not None and pair.problem.single_size else None
@@ -234,7 +235,7 @@ def completion_of(pair: Candidate, *, whole: bool = False) -> str | None:
 
 
 def _technique(pair: Candidate, used: Collection[str | None]) -> Technique | None:
-    """The first of the pair's techniques for which no prompt with the same given code asks yet."""
+    """The first of the pair's techniques that no prompt with the same given code requests yet."""
     techniques = vocabulary()
     return next(
         (techniques[name] for name in pair.techniques if name in techniques and name not in used), None

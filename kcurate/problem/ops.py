@@ -18,8 +18,8 @@ from kcurate.records import Buffer, PointersArg, View
 
 @dataclass(frozen=True)
 class BoundBuffer:
-    """A buffer with concrete extents: its logical `shape`, and its `physical` shape on the device, which the
-    side's view decides. `extra`: the side added it. `pad`: elements before and after the contents."""
+    """A buffer with concrete extents: its logical `shape`, and its `physical` shape on the device, which
+    depends on the side's view. `extra`: the side added it. `pad`: elements before and after the contents."""
 
     name: str
     record: Buffer

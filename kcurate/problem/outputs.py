@@ -41,7 +41,7 @@ def output_names(problem: Problem) -> tuple[str, ...]:
 
 
 def float_outputs(problem: Problem) -> tuple[str, ...]:
-    """The outputs of floating types (packed ones too), whose rounding varies where the order of sums does."""
+    """The outputs of floating types (packed ones too), whose rounding varies with the order of sums."""
     return tuple(name for name in output_names(problem) if "float" in problem.buffers[name].dtype)
 
 

@@ -34,9 +34,9 @@ _NAMES_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 def material_of(
     problem: Problem, side: Side, makes: SideName, family: str, gpu: str = "", wants: Language = "cuda"
 ) -> Material:
-    """What a prompt shows of a computation: one side, and which side (`makes`) it wants in which language.
+    """The material of a prompt: one side, and the side (`makes`) and language of the answer.
 
-    Words say more than the name of a family, which for composed problems is a hash.
+    A description in words replaces the name of a family, which for composed problems is a hash.
     """
     data: dict[str, Any] = codec.to_data(problem)
     statement, _ = data.pop("statement", ""), data.pop("reference", None)
@@ -64,7 +64,8 @@ def _module(reference: Reference) -> str:
 
 
 def _notes(problem: Mapping[str, Any], side: Side, wants: Language) -> str:
-    """Lines on what the rules do not say of this problem (plain data) and the plan of the given side."""
+    """Lines on keys of this problem (plain data) and of the given side's plan that the prompt's rules do not
+    explain."""
     lines = list(plan_language.explained([problem, launch_data(side)["plan"]]))
     if side.language != wants and side.language != "torch":
         lines.append(f"The plan is one of {_LANGUAGES[side.language]}; yours is one of {_LANGUAGES[wants]}.")
@@ -83,7 +84,7 @@ def request(
     technique: Technique | None = None,
     gpu: str = "",
 ) -> Prompt:
-    """The prompt that shows one side of a candidate and asks for the other.
+    """The prompt that shows one side of a candidate and requests the other.
 
     Raises:
         ValueError: the candidate has no problem.
@@ -103,15 +104,16 @@ def open_request(problem: Problem, given: Side, family: str, gpu: str = "") -> P
 
 
 def words_of(candidate: Candidate) -> str:
-    """What a candidate computes: the part of its description before the difference between the sides."""
+    """The computation of a candidate in words: the part of its description before the difference of the
+    sides."""
     words = candidate.description.partition(";")[0].strip().rstrip(".")
     return "" if _NAMES_A_SIDE.search(words) else words
 
 
 def first_request(problem: Problem, reference: Side, family: str, words: str, gpu: str = "") -> Prompt:
-    """The prompt that asks for a first side: a problem in words, as data and by a reference.
+    """The prompt for a first side, with the problem in words, as data and by a reference.
 
-    `family` and `words` are left out where they would name a technique.
+    `family` and `words` are left out if they would name a technique.
     """
     family, words = ("" if names_technique(text) else text for text in (family, words))
     material = material_of(problem, reference, "fast", family, gpu)

@@ -1,8 +1,8 @@
-"""What the test sizes of a problem leave untested, and test sizes that would cover it.
+"""Finds what the test sizes of a problem leave untested, and test sizes that cover it.
 
 A gap is a grid axis that never has two blocks, or never has a partial last block; a size that has one value
 in all tests; two sizes that are equal in all tests. If a division has no remainder at any size (`n / 16`),
-that counts as a requirement, and no size with a remainder is asked for. Not covered: paths that depend on
+that counts as a requirement, and no size with a remainder is requested. Not covered: paths that depend on
 data, or that only the bench size takes.
 """
 
@@ -78,40 +78,41 @@ def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
 
 
 def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
-    """One line that says what the test sizes leave untested and which to add; None: there is no gap."""
+    """One line on what the test sizes leave untested and which sizes to add; None if there is no gap."""
     gaps = size_gaps(problem, sides)
     if not gaps:
         return None
-    more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+    further = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
     settings = mended(problem, sides).sizes.test[len(problem.sizes.test) :]
     added = "; ".join(", ".join(f"{name}={value}" for name, value in setting.items()) for setting in settings)
-    return f"{gaps[0].what}{more}{f': add the test size {added}' if added else ''}"
+    return f"{gaps[0].what}{further}{f': add the test size {added}' if added else ''}"
 
 
 def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
-    """The problem with sizes raised until grids and what launches are passed divide exactly.
+    """The problem with sizes raised until the divisions in grids and arguments are exact.
 
-    `n / 4` is passed for `float4`; a grid of `n / 32` leaves out the rest that another side computes.
+    For example, `n / 4` is the argument of a `float4` kernel, and a grid of `n / 32` skips a remainder that
+    the other side computes.
     """
     launches = [step for side in sides.values() for step in steps(side.plan) if isinstance(step, Launch)]
     values = [arg.value for launch in launches for arg in launch.args if isinstance(arg, ValueArg)]
     values += [axis for launch in launches for axis in launch.grid]
     expressions = [value for value in values if isinstance(value, str) and _names(value)]
 
-    def divided(expression: str, place: int, setting: Setting) -> _Division:
-        return _divided(expression, names_of(problem, setting))[1][place]
+    def divided(expression: str, index: int, setting: Setting) -> _Division:
+        return _divided(expression, names_of(problem, setting))[1][index]
 
     def raised(setting: Setting) -> Setting:
         for expression in expressions:
             with contextlib.suppress(ProblemError):  # over a loop's variable
-                for place in range(len(_divided(expression, names_of(problem, setting))[1])):
-                    division = divided(expression, place, setting)
+                for index in range(len(_divided(expression, names_of(problem, setting))[1])):
+                    division = divided(expression, index, setting)
                     if not division.remainder or division.up:
                         continue
                     used = _names(expression) & setting.keys()
                     larger = {name: {**setting, name: setting[name] + 1} for name in used}
                     # `rows` is nothing to the division of `cols / 4 * rows`.
-                    moving = {name for name in used if divided(expression, place, larger[name]) != division}
+                    moving = {name for name in used if divided(expression, index, larger[name]) != division}
                     by = division.by
                     setting = {
                         name: value + (-value % by if name in (moving or used) else 0)
@@ -133,9 +134,10 @@ def divisible(problem: Problem, sides: Mapping[str, Side]) -> Problem:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A grid axis of a launch: its place, its expression, and the loops around it, the outermost first."""
+    """A grid axis of a launch: its path in the plan, its expression, and the loops around it, outermost
+    first."""
 
-    where: str
+    path: str
     expression: str
     loops: tuple[For, ...]
 
@@ -214,19 +216,19 @@ class _Trials:
 
 
 def _gaps_of_axes(trials: _Trials) -> Iterator[SizeGap]:
-    different: dict[tuple[str, tuple[For, ...]], _Axis] = {}
+    distinct: dict[tuple[str, tuple[For, ...]], _Axis] = {}
     for axis in trials.axes:
-        different.setdefault((axis.expression, axis.loops), axis)
-    for axis in different.values():
-        shown = [trials.shows(axis, setting) for setting in trials.test]
-        alone = not any(several for several, _ in shown)
-        problem = "one block" if alone else "no ragged end"
+        distinct.setdefault((axis.expression, axis.loops), axis)
+    for axis in distinct.values():
+        covered_at = [trials.shows(axis, setting) for setting in trials.test]
+        never_several = not any(several for several, _ in covered_at)
+        problem = "one block" if never_several else "no ragged end"
         for ragged in (True, False) if trials.has_end(axis) else (False,):
-            if any(covered[ragged] for covered in shown):
+            if any(covered[ragged] for covered in covered_at):
                 break
             mend = _mend(trials, axis, ragged=ragged)
             if mend is not None:
-                yield SizeGap(f"{axis.where} ({axis.expression}) has {problem} at every test size", mend)
+                yield SizeGap(f"{axis.path} ({axis.expression}) has {problem} at every test size", mend)
                 break
 
 
@@ -255,17 +257,17 @@ def _values(problem: Problem, name: str, *, multiple: bool) -> Iterator[int]:
     unit = math.gcd(*(setting[name] for setting in problem.sizes.all)) if multiple else 1
     if unit < 1 or (multiple and unit == 1):
         return
-    near = (*range(unit, DENSE, unit), *range(DENSE, NEAR, STRIDE), *COARSE)
-    yield from sorted({up - up % unit + more for up in near for more in (0, unit)} - {0})
+    bases = (*range(unit, DENSE, unit), *range(DENSE, NEAR, STRIDE), *COARSE)
+    yield from sorted({up - up % unit + offset for up in bases for offset in (0, unit)} - {0})
 
 
 def _gaps_of_sizes(trials: _Trials) -> Iterator[SizeGap]:
     sizes = trials.problem.sizes
-    fixed = {name for name in sizes.headline if len({setting[name] for setting in sizes.test}) < 2}
-    for name in sorted(fixed - _constants(trials)):
+    single_valued = {name for name in sizes.headline if len({setting[name] for setting in sizes.test}) < 2}
+    for name in sorted(single_valued - _constants(trials)):
         problem = f"test sizes leave {name} at {sizes.test[0][name]}"
         yield SizeGap(problem, _other(trials, name, ()))
-    for first, second in combinations([name for name in sizes.headline if name not in fixed], 2):
+    for first, second in combinations([name for name in sizes.headline if name not in single_valued], 2):
         if all(setting[first] == setting[second] for setting in sizes.test):
             mend = _other(trials, second, (first,)) or _other(trials, first, (second,))
             yield SizeGap(f"test sizes leave {first} and {second} equal", mend)
@@ -281,8 +283,8 @@ def _other(trials: _Trials, name: str, unlike: Sequence[str]) -> Setting | None:
     for multiple in (True, False):
         values = {*_values(trials.problem, name, multiple=multiple)} - used
         for value in sorted(values, key=lambda value: (value < setting[name], abs(value - setting[name]))):
-            if trials.possible(other := {**setting, name: value}):
-                return other
+            if trials.possible(changed := {**setting, name: value}):
+                return changed
     return None
 
 
@@ -301,8 +303,8 @@ def _constants(trials: _Trials) -> set[str]:
         for arg in launch.args:
             name = arg.value if isinstance(arg, ValueArg) else arg
             passed |= trials.reach.get(name, _names(name)) if isinstance(name, str) else set()
-    same = {name for name in sizes.headline if len({setting[name] for setting in sizes.all}) == 1}
-    return {name for name in same if name in compiled_for or name not in passed}
+    single_valued = {name for name in sizes.headline if len({setting[name] for setting in sizes.all}) == 1}
+    return {name for name in single_valued if name in compiled_for or name not in passed}
 
 
 def _names(expression: Any) -> frozenset[str]:
@@ -312,17 +314,17 @@ def _names(expression: Any) -> frozenset[str]:
         return frozenset()
 
 
-def _axes(plan: Sequence[Step], where: str, loops: tuple[For, ...] = ()) -> Iterator[_Axis]:
+def _axes(plan: Sequence[Step], plan_path: str, loops: tuple[For, ...] = ()) -> Iterator[_Axis]:
     for index, step in enumerate(plan):
-        place = f"{where}[{index}]"
+        step_path = f"{plan_path}[{index}]"
         if isinstance(step, Launch):
             for axis, extent in enumerate(step.grid):
                 if isinstance(extent, str):
-                    yield _Axis(f"{place}.grid[{axis}]", extent, loops)
+                    yield _Axis(f"{step_path}.grid[{axis}]", extent, loops)
         elif isinstance(step, For):
-            yield from _axes(step.do, f"{place}.do", (*loops, step))
+            yield from _axes(step.do, f"{step_path}.do", (*loops, step))
         elif isinstance(step, WhileNonzero):
-            yield from _axes(step.do, f"{place}.do", loops)
+            yield from _axes(step.do, f"{step_path}.do", loops)
 
 
 def _scopes(loops: Sequence[For], names: Mapping[str, int]) -> Iterator[Mapping[str, int]]:

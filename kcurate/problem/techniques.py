@@ -60,8 +60,8 @@ def shown_in(code: str) -> frozenset[str]:
 def permitted(code: str, stage: Iterable[str], written_side: SideName) -> frozenset[str]:
     """The techniques that an answer may show.
 
-    For a fast side: those of the given code and of the stage. For a slow side: those of the given code except
-    those of the stage.
+    For a fast side: those of the given code and of the stage. For a slow side: those of the given code
+    without those of the stage.
     """
     shown, named = shown_in(code), frozenset(stage)
     return shown - named if written_side == "slow" else shown | named

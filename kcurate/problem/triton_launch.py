@@ -101,7 +101,7 @@ def _parameter(arg: Arg, bound: BoundArg, problem: Problem, buffers: Mapping[str
 
 
 def check_triton(side: Side) -> Iterator[str]:
-    """Errors of a side in Triton that its text and plan show."""
+    """Errors of a side in Triton that can be seen in its text and plan."""
     try:
         kernels_by_name = kernels(side.code)
     except ProblemError:

@@ -38,7 +38,7 @@ class Rule(StrEnum):
 class Counter:
     """One counter: the sum of `metrics` (for a ratio, over the sum of `over`), times `factor`.
 
-    `text` stands in the prompts of `explained` rows, which other words would change. `fallback`: a metric to
+    `text` is part of the prompts of `explained` rows; changing it changes these rows. `fallback`: a metric to
     use instead of `metrics` if the GPU lacks one of them.
     """
 
@@ -79,7 +79,7 @@ class Counted:
 
 
 def metrics(available: Collection[str] = ()) -> list[str]:
-    """The metrics to ask for, each once, as far as they are `available` (base names; empty: unknown)."""
+    """The metrics to request, each once, among those `available` (base names; empty: unknown)."""
     names = dict.fromkeys(name for counter in COUNTERS for name in counter.needed)
     return [name for name in names if not available or name.partition(".")[0] in available]
 
@@ -93,10 +93,11 @@ def of_side(launches: Sequence[Counted]) -> dict[str, float]:
 
 
 def capped(values: Mapping[str, float]) -> dict[str, float]:
-    """The counters of a side, none above 100%.
+    """The counters of a side, with percentages capped at 100%.
 
-    The profiler counts the two parts of a share in different replays of a launch. Where both are nearly
-    equal (in L2, hits and all sectors), theirs can exceed 100%: by up to 6.5% in 14 of 1,616 profiles.
+    The profiler counts numerator and denominator of a percentage in different replays of a launch. If both
+    are nearly equal (L2 hits and all L2 sectors), the ratio can exceed 100%: by up to 6.5% in 14 of 1,616
+    profiles.
     """
     return {
         name: min(value, 100.0) if name in BY_NAME and BY_NAME[name].unit == "%" else value

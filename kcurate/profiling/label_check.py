@@ -23,10 +23,11 @@ from kcurate.verdicts import items, readable, standing
 
 
 class LabelOutcome(StrEnum):
-    """A label's outcome. `ablation`: its counters do not change, but removing the technique made the kernel
-    slower. `no_counter`: no counter on this machine reflects the technique. `stale`: the profiles are of
-    other
-    code."""
+    """A label's outcome.
+
+    `ablation`: its counters do not change, but removing the technique made the kernel slower. `no_counter`:
+    no counter on this machine reflects the technique. `stale`: the profiles are of other code.
+    """
 
     SUPPORTED = "supported"
     ABLATION = "ablation"
@@ -98,10 +99,10 @@ def _of_pair(
 def side_profiles(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, Profile] | None:
     """The profiles of both sides on one device, by preference the GPU model whose verdicts count."""
     profiled = profiles.by_device(candidate)
-    whole = {device: sides for device, sides in profiled.items() if len(sides) == len(SIDES)}
-    if not whole:
+    complete = {device: sides for device, sides in profiled.items() if len(sides) == len(SIDES)}
+    if not complete:
         return None
-    sides = whole.get(standing.STANDS) or whole[min(whole)]
+    sides = complete.get(standing.STANDS) or complete[min(complete)]
     return sides["slow"], sides["fast"]
 
 

@@ -51,7 +51,7 @@ class Profiles:
         return self._by_key.get((device, side_key(candidate, side)))
 
     def by_device(self, candidate: Candidate) -> dict[str, Mapping[SideName, Profile]]:
-        """The profiles of both sides, as far as there are any, by device in alphabetical order."""
+        """The existing profiles of both sides, by device in alphabetical order."""
         keys = {side: side_key(candidate, side) for side in SIDES}
         by_device = {
             device: {

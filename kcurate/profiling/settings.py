@@ -11,7 +11,7 @@ from kcurate.core.options import GpuOption, Option, PairsArgument, WorkspaceOpti
 
 @dataclass(frozen=True)
 class ProfileConfig:
-    """What to profile. `paths` empty: the workspace's pairs and, with `built_in`, the package's."""
+    """The pairs to profile. `paths` empty: the workspace's and, with `built_in`, the package's."""
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     paths: PairsArgument = ()

@@ -109,7 +109,7 @@ def _profile(
     profiles: on_file.Profiles,
     workspace: Workspace,
 ) -> dict[str, str]:
-    """Profile the sides and write each profile; the reasons of failures, by key."""
+    """Profile the sides and write each profile; returns the reasons of failures, by key."""
     failed: dict[str, str] = {}
     environment = profiler.environment
     with progress.bar(f"{STAGE} on {environment.device}", len(sides), "side") as bar:
@@ -144,7 +144,7 @@ def _results(
     failed: dict[str, str],
     record: Run,
 ) -> dict[str, int]:
-    """Add an item for each side to the record; the counts."""
+    """Add an item for each side to the record; returns the counts."""
     workspace = Workspace(record.workspace)
     counts: Counter[str] = Counter()
     for pair in pairs:

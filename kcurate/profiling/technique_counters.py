@@ -1,9 +1,10 @@
 """The counters that a technique changes, and in which direction, to check labels against profiles.
 
 A label is supported if one of its counters changes in the right direction by `LEAST` or more. A counter that
-should fall is ignored if it is already near zero on the slow side: one thread per row exchanges nothing that
-shuffles could save. `schemas/techniques.json` defines the techniques; those whose effect no counter shows
-have no entry here. Not covered: the gain of a technique on a pair (its ablation).
+should fall is ignored if it is already near zero on the slow side: with one thread per row, for example,
+there is no exchange that shuffles could replace. `schemas/techniques.json` defines the techniques; those
+whose effect no counter shows have no entry here. Not covered: the gain of a technique on a pair (its
+ablation).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Move:
     right: bool
 
     def __str__(self) -> str:
-        """Both values."""
+        """The counter with both values, as text."""
         return f"{self.counter} {shown(self.counter, self.slow)} -> {shown(self.counter, self.fast)}"
 
 

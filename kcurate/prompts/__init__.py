@@ -4,15 +4,15 @@ The words themselves are in `texts.toml`, by module.
 
 | module | owns |
 |---|---|
-| `tasks` | the prompts and their parts: write the slow, the fast, a first side; each again after feedback |
-| `plan_language` | what a plan may have, from the words of `schemas/pair.json` |
-| `feedback` | what went wrong with an answer, in words that help the next one |
+| `tasks` | the prompts and their parts: for a slow, a fast or a first side, and after feedback |
+| `plan_language` | the steps and keys of a plan, described by `schemas/pair.json` |
+| `feedback` | the findings on an answer, worded to help the next one |
 | `replies` | the form of an answer, written and read |
-| `tools` | the tools of a conversation: their strict schemas, and what a model is told of them |
+| `tools` | the tools of a conversation: their strict schemas and their descriptions |
 | `explained` | the sentences of an answer that begins with a diagnosis |
 | `problems` | the prompt for a problem that a draft leaves open, and the reading of the reply |
 
-Not covered: who is asked and what it costs (`kcurate.models`).
+Not covered: sending prompts, and their cost (`kcurate.models`).
 """
 
 from kcurate.prompts.feedback import feedback

@@ -48,7 +48,7 @@ def feedback(
 
 
 def without_paths(text: str) -> str:
-    """A text in which no path of this machine is left."""
+    """The text with paths of this machine replaced."""
     return _PATH.sub("<file>", text)
 
 
@@ -68,7 +68,7 @@ def _ratio(verdict: Verdict) -> str:
 
 
 def trim_log(log: str) -> str:
-    """The lines of a log that say most: errors with what follows them, first ones first."""
+    """The most useful lines of a log: errors, each with the lines after it, in order."""
     lines = [without_paths(line.rstrip()) for line in log.strip().splitlines()]
     errors = [i for i, line in enumerate(lines) if "error" in line.lower()]
     if errors and len(lines) > MAX_LOG_LINES:

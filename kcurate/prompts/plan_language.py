@@ -1,4 +1,4 @@
-"""The plan language as prompts explain it, made from the words that `schemas/pair.json` has for each key.
+"""The plan language as prompts explain it, made from the descriptions in `schemas/pair.json`.
 
 Not covered: what a plan means when it runs (`kcurate.problem.program`), the rest of a prompt (`tasks`).
 """

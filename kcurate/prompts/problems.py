@@ -41,7 +41,7 @@ def complete_problem(draft: str, code: str, generators: Sequence[str], form: For
 
 
 def not_admitted(why: str) -> str:
-    """What a model is told of a file that was not admitted."""
+    """The message after a file that was not admitted."""
     what = without_paths(why.rstrip())
     return f"The file is not admitted. What was found:\n{what}\nHand in the whole file, put right.\n"
 

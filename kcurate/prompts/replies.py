@@ -1,9 +1,9 @@
 """The form of an answer: code, and a plan where the launch changes; as text, or as the input of a tool.
 
-Text is what small and trained models give: one fenced `cuda` block and, if needed, one fenced `json` block
-with `plan` (and `buffers`). A tool's input has the same parts; where its schema is strict, extents are texts,
-and what maps names to values is a list (`kcurate.prompts.tools`). Not covered: whether plan and code are any
-good (the judge).
+Small and trained models answer in text: one fenced `cuda` block and, if needed, one fenced `json` block with
+`plan` (and `buffers`). A tool's input has the same parts; where its schema is strict, extents are strings,
+and mappings are lists of entries (`kcurate.prompts.tools`). Not covered: whether plan and code are right (the
+judge).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CODE: Mapping[Language, tuple[frozenset[str], str]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """Device code, and the plan and scratch buffers as plain JSON data (None: as they were given)."""
+    """Device code, and the plan and scratch buffers as plain JSON data (None: unchanged)."""
 
     code: str
     plan: Sequence[Any] | None = None
@@ -50,7 +50,7 @@ class Unreadable:
 
 
 def write_answer(answer: Answer, language: Language = "cuda") -> str:
-    """An answer as text: what a model is trained to say, and what `read_reply` reads back."""
+    """An answer as text: what a model is trained to write, and what `read_reply` parses."""
     fence = "python" if language == "triton" else "cuda"
     parts = [f"```{fence}\n{answer.code.rstrip()}\n```\n"]
     launch = {"plan": answer.plan, "buffers": answer.buffers}
@@ -100,7 +100,8 @@ def _read_text(reply: str, language: Language) -> Answer | Unreadable:
 
 
 def _without_thoughts(text: str) -> str:
-    """The text less its thoughts: whole ones, one without an end, and one whose beginning the prompt had."""
+    """The text without its thinking blocks: complete ones, one without an end, and one whose start tag was in
+    the prompt."""
     kept, at = [], 0
     while (start := text.find(THOUGHT, at)) >= 0:
         kept.append(text[at:start])

@@ -35,7 +35,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier answer with the findings about it."""
+    """An earlier answer, with the findings on it."""
 
     code: str
     plan: str | None
@@ -48,10 +48,10 @@ class Material:
     """A kernel to start from. `makes`: the side to be written; the given code is the other one.
 
     `family`: a plain name of the computation, such as `matrix-vector`. `statement`: the computation in words;
-    `module`: the same as a PyTorch module, with the words that introduce it. `language`: of the given code;
-    `wants`: of the answer. `gpu`: where the answer will run, such as `NVIDIA H200 (compute capability 9.0)`;
-    empty: any GPU; further lines may say what is to be reached. `notes`: lines on keys of the problem and
-    the plan that the rules do not explain.
+    `module`: the same as a PyTorch module, with its introduction. `language`: of the given code; `wants`: of
+    the answer. `gpu`: where the answer will run, such as `NVIDIA H200 (compute capability 9.0)`; empty: any
+    GPU; further lines may give its limits. `notes`: lines on keys of the problem and the plan that the rules
+    do not explain.
     """
 
     makes: SideName
@@ -93,8 +93,8 @@ def build(
 
     `how` tells how to answer (`tools.told`); None: as text, in fenced blocks.
 
-    `permitted` names the techniques that the answer may show (None: no such rule). `variant` counts the
-    answers asked for from the same material; the first prompt is the same however many follow.
+    `permitted` names the techniques that the answer may show (None: no such rule). `variant` numbers the
+    answers requested from the same material; the first prompt does not depend on it.
     """
     parts = [_goal(material, technique), _limits(permitted)]
     parts = [part for part in parts if part]
@@ -129,11 +129,11 @@ def system(
 def rules(wants: Language = "cuda", kind: Kind = "rewrite") -> str:
     """The rules alone."""
     of_language = "triton_" if wants == "triton" else ""
-    shown_as, wanted, plan = "as_a_side", "other_side", "plan_kept"
+    introduction, side_text, plan = "as_a_side", "other_side", "plan_kept"
     if kind == "write":
-        shown_as, wanted, plan = "in_words", "first_side", "plan_written"
-    after = ("data", wanted, f"{of_language}contract", plan, "commented" if kind == "explain" else "names")
-    before = _TEXTS[f"{of_language}role"] + _TEXTS[shown_as] + plans(wants)
+        introduction, side_text, plan = "in_words", "first_side", "plan_written"
+    after = ("data", side_text, f"{of_language}contract", plan, "commented" if kind == "explain" else "names")
+    before = _TEXTS[f"{of_language}role"] + _TEXTS[introduction] + plans(wants)
     return "".join((before, *(_TEXTS[name] for name in after)))
 
 
@@ -153,9 +153,9 @@ def _limits(permitted: Sequence[str] | None) -> str:
 
 
 def again(prompt: Prompt, action: str, earlier: Earlier) -> Prompt:
-    """The prompt once more, with an earlier answer to it and what to do about it."""
-    what = _TEXTS["actions"][action] if earlier.code else _TEXTS["no_code"]
-    return replace(prompt, task=f"{prompt.task}\n{what}{_earlier(earlier)}")
+    """The prompt with an earlier answer, its findings, and the instruction to repair or improve it."""
+    instruction = _TEXTS["actions"][action] if earlier.code else _TEXTS["no_code"]
+    return replace(prompt, task=f"{prompt.task}\n{instruction}{_earlier(earlier)}")
 
 
 def go_on(
@@ -167,10 +167,10 @@ def go_on(
     permitted: Sequence[str] | None = None,
     best: Earlier | None = None,
 ) -> str:
-    """What a model is told after an answer, in the same conversation, so that the answer is still in view.
+    """The message after an answer in the same conversation.
 
-    `material` where the goal is another one from here on. `best`: the answer to go on from, if that is not
-    the last one, with the findings on it.
+    `material`: set if the goal changes. `best`: the answer to continue from, with its findings, if it is not
+    the last one.
     """
     last = f"What was found:\n{findings.rstrip()}\n"
     goal = [part for part in (_goal(material, technique), _limits(permitted)) if part] if material else []
@@ -179,7 +179,7 @@ def go_on(
 
 
 def in_any_language(material: Material) -> Prompt:
-    """The prompt for a fast side in CUDA or in Triton, as the model likes."""
+    """The prompt for a fast side in CUDA or in Triton, whichever the model chooses."""
     common, cuda = _TEXTS["contract"].split("\n", 1)
     triton = _TEXTS["triton_contract"].split("\n", 1)[1]
     parts = (
@@ -190,53 +190,53 @@ def in_any_language(material: Material) -> Prompt:
     return Prompt("".join(parts), _context(material), _TEXTS["in_any"])
 
 
-def write(what: str, material: Material) -> Prompt:
-    """The prompt for a first side of a problem, in words and by a reference, the code of `material`."""
-    context = _context(material, f"{what}\n", "Reference")
+def write(computation: str, material: Material) -> Prompt:
+    """The prompt for a first side of a problem, given in words and by the reference code of `material`."""
+    context = _context(material, f"{computation}\n", "Reference")
     return Prompt(system(material.wants, "write"), context, _TEXTS["write"])
 
 
 def asking_why(prompt: Prompt, measured: Sequence[str], wants: Language = "cuda") -> Prompt:
-    """The same request, with measurements of the given side, for an answer in three parts."""
+    """The prompt extended by measurements of the given side, for an answer in three parts."""
     listed = "".join(f"- {line}\n" for line in measured)
     context = f"{prompt.context}\nMeasured:\n{listed}" if listed else prompt.context
     return replace(prompt, system=system(wants, "explain"), context=context)
 
 
 def chat(prompt: Prompt) -> list[dict[str, str]]:
-    """The prompt as chat messages, for servers and chat templates that know no parts."""
+    """The prompt as chat messages, for servers and chat templates without a prompt cache."""
     return [
         {"role": "system", "content": prompt.system},
         {"role": "user", "content": f"{prompt.context}\n{prompt.task}"},
     ]
 
 
-def _context(material: Material, what: str = "", role: str = "") -> str:
-    """`what`: the computation in words, where the problem has none; `role`: what the code is, if not the side
-    to be rewritten.
+def _context(material: Material, computation: str = "", role: str = "") -> str:
+    """`computation`: the computation in words, if the problem has none; `role`: the role of the code, if it
+    is not the side to be rewritten.
     """
-    plan, of = (f"{role} plan", f" of the {role.lower()}") if role else ("Plan", "")
+    plan, of_role = (f"{role} plan", f" of the {role.lower()}") if role else ("Plan", "")
     if material.language == "torch":
-        code = f"PyTorch module{of}:\n```python\n{material.code.rstrip()}\n```\n"
+        code = f"PyTorch module{of_role}:\n```python\n{material.code.rstrip()}\n```\n"
         code += "" if role else f"\n{_TEXTS['from_torch']}"
     elif material.language == "triton":
-        code = f"Triton module{of}:\n```python\n{material.code.rstrip()}\n```\n"
+        code = f"Triton module{of_role}:\n```python\n{material.code.rstrip()}\n```\n"
     else:
-        code = f"Device code{of}:\n```cuda\n{material.code.rstrip()}\n```\n"
-    where = f"GPU: {material.gpu}\n\n" if material.gpu else ""
+        code = f"Device code{of_role}:\n```cuda\n{material.code.rstrip()}\n```\n"
+    gpu = f"GPU: {material.gpu}\n\n" if material.gpu else ""
     family = f"Computation: {material.family}\n\n" if material.family else ""
     if material.statement:
-        what = f"{material.statement.rstrip()}\n"
-    what = f"{what}\n" if what else ""
+        computation = f"{material.statement.rstrip()}\n"
+    computation = f"{computation}\n" if computation else ""
     module = f"{material.module.rstrip()}\n\n" if material.module else ""
     return (
-        f"{family}{what}{module}{where}Problem:\n```json\n{material.problem.rstrip()}\n```\n{material.notes}\n"
+        f"{family}{computation}{module}{gpu}Problem:\n```json\n{material.problem.rstrip()}\n```\n{material.notes}\n"
         f"{plan}:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
     )
 
 
 def _example(example: Example, makes: SideName) -> str:
-    """An example in the direction that is asked for: what is given, then what is to be written."""
+    """An example pair in the direction of the task: the given side, then the side to write."""
     if len(example.slow) + len(example.fast) > MAX_EXAMPLE_CHARS:
         return ""
     sides = {

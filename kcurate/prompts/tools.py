@@ -1,8 +1,8 @@
-"""The tools that a model has while it writes a side: their schemas, and what it is told of them.
+"""The tools that a model has while it writes a side: their schemas and descriptions.
 
-The schemas are strict: no part that they do not name, no recursion, few parts that may be missing, as servers
-demand that write a call by grammar. A loop holds steps but no loop. Not covered: what the tools do
-(`kcurate.deopt.models.bench`), how their input is read (`replies`).
+The schemas are strict, as servers that generate calls by grammar require: no unnamed properties, no
+recursion, few optional properties. A loop therefore contains steps but no other loop. Not covered: what the
+tools do (`kcurate.deopt.models.bench`), how their input is read (`replies`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INTEGER: Mapping[str, Any] = {"type": "integer"}
 
 
 def _object(*missing: str, **parts: Any) -> dict[str, Any]:
-    """An object with these parts and no others; those in `missing` may be left out."""
+    """The schema of an object with these properties and no others; those in `missing` are optional."""
     required = [name for name in parts if name not in missing]
     return {"type": "object", "properties": parts, "required": required, "additionalProperties": False}
 
@@ -84,10 +84,7 @@ _BUFFERS = {
     "description": "Scratch buffers that only this plan uses. Leave out when none are needed.",
 }
 # What the steps of a plan may have for the strict schema to say it.
-_SAID = {
-    "cuda": frozenset(_CUDA_LAUNCH["properties"]),
-    "triton": frozenset(_TRITON_LAUNCH["properties"]),
-}
+_SAID = {"cuda": frozenset(_CUDA_LAUNCH["properties"]), "triton": frozenset(_TRITON_LAUNCH["properties"])}
 _MOVES = frozenset({"fill", "value", "copy", "to", "upload", "from", "swap"})
 _ARGUMENTS = (frozenset({"buffer", "offset"}), frozenset({"buffer"}), frozenset({"value", "dtype"}))
 
@@ -122,10 +119,11 @@ def tools(
 ) -> list[dict[str, Any]]:
     """The tools for a side in `language`; `plan`: that of the given side, as plain data.
 
-    `runs`: the names of those that do not hand in an answer; none: the model hands in code at once. Where the
-    given plan has parts that the strict schema cannot say, such as tensor maps, that of a side is loose.
+    `runs`: the names of the tools besides the one that submits the answer; empty: the model submits at once.
+    If the given plan has parts that the strict schema cannot express, such as tensor maps, the side's schema
+    is loose.
     """
-    strict = sayable(plan, language)
+    strict = expressible(plan, language)
     side = _side(language, "The whole file.") if strict else _LOOSE
     submit = _tool(SUBMIT, side, strict=strict)
     if not runs:
@@ -135,27 +133,27 @@ def tools(
     return [tool for tool in every if tool["name"] in runs or tool["name"] not in RUNS]
 
 
-def sayable(plan: Sequence[Mapping[str, Any]], language: Language) -> bool:
-    """Whether the strict schema can say a plan."""
-    return all(_step_sayable(step, language, loop=True) for step in plan)
+def expressible(plan: Sequence[Mapping[str, Any]], language: Language) -> bool:
+    """Whether the strict schema can express a plan."""
+    return all(_step_expressible(step, language, loop=True) for step in plan)
 
 
-def _step_sayable(step: Mapping[str, Any], language: Language, *, loop: bool) -> bool:
+def _step_expressible(step: Mapping[str, Any], language: Language, *, loop: bool) -> bool:
     if "do" in step:
         inside: Sequence[Mapping[str, Any]] = step["do"]
-        return loop and all(_step_sayable(inner, language, loop=False) for inner in inside)
+        return loop and all(_step_expressible(inner, language, loop=False) for inner in inside)
     if "launch" not in step:
         return step.keys() <= _MOVES
-    return step.keys() <= _SAID[language] and all(_arguments_sayable(step.get("args", ())))
+    return step.keys() <= _SAID[language] and all(_arguments_expressible(step.get("args", ())))
 
 
-def _arguments_sayable(arguments: Sequence[Any]) -> Iterator[bool]:
+def _arguments_expressible(arguments: Sequence[Any]) -> Iterator[bool]:
     for argument in arguments:
         yield isinstance(argument, str) or argument.keys() in _ARGUMENTS
 
 
 def told(language: Language, calls: int, seconds: float, runs: Collection[str] = RUNS) -> str:
-    """What a model with the tools `runs` is told of them; `calls` 0: it can only hand in."""
+    """The description of the tools `runs` for the prompt; `calls` 0: only the one that submits."""
     profiles = PROFILE in runs
     others = "run_tests, time and profile" if profiles else "run_tests and time"
     counters = _WORDS["counters"] if profiles else ""

@@ -1,4 +1,4 @@
-"""What compiled code depends on outside its launch, judged by its PTX rather than by source text and headers.
+"""Finds what compiled code depends on outside its launch, from its PTX rather than from source text.
 
 These are special registers for time or location, sleeps, waits with a time limit, and local memory that no
 variable declares. Not covered: inline PTX in source text (`kcurate.judge.checks.assembly`), whether such a

@@ -133,7 +133,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def part(entry: Entry) -> dict[str, Any]:
-    """What the details add to the line: codes, plans, problem, origin, verdicts, counters."""
+    """The details beyond the line: codes, plans, problem, origin, verdicts, counters."""
     pair, best = entry.candidate, entry.best
     sides = entry.profiles.get(best.environment.device, {}) if best else {}
     return {
@@ -214,7 +214,7 @@ def three(value: float) -> str:
 
 
 def _origin(pair: Candidate) -> Iterator[tuple[str, str]]:
-    """Where the sides come from; nothing that the page says elsewhere, or that is not known."""
+    """The origin of the sides, without unknown facts and those that the page shows elsewhere."""
     origin = pair.origin
     makers = ", ".join(origin.rules) or origin.model or ""
     yield "sides", SIDES_FROM[origin.kind].format(made=origin.made, makers=makers)
@@ -227,7 +227,7 @@ def _origin(pair: Candidate) -> Iterator[tuple[str, str]]:
 
 
 def _launches(side: Side) -> str:
-    """What a side launches, as in CUDA or Triton, without the arguments."""
+    """The launches of a side in CUDA or Triton syntax, without the arguments."""
     shown: list[str] = []
     for step in steps(side.plan):
         if isinstance(step, Launch):
@@ -275,7 +275,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _reading(key: str, value: Any) -> tuple[str, str]:
-    """A reading with a name that people read, and its unit spelled."""
+    """A reading with a readable name and unit."""
     unit = next((unit for unit in UNITS if key.endswith(f"_{unit}")), "")
     words = key.removesuffix(f"_{unit}").replace("_", " ").split()
     name = " ".join(word.upper() if word in ("sm", "l2", "cuda") else word for word in words)

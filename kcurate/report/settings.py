@@ -14,7 +14,7 @@ FILE = "report.html"
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """What to show, and where to write it."""
+    """The pairs to show, and the file to write."""
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     built_in: Annotated[

@@ -113,15 +113,15 @@ def _tiles(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]
 
 
 def _first(texts: Iterable[str]) -> tuple[str, str]:
-    """The first one, and all others."""
+    """The first text, and the others joined by commas."""
     first, *others = [*texts] or ["none"]
     return first, ", ".join(others)
 
 
 def _some(values: Collection[str | None]) -> str:
     """Up to three of the values that are known, in order, and how many more there are."""
-    known = sorted(value for value in values if value)
-    first, further = known[:3], len(known) - 3
+    present = sorted(value for value in values if value)
+    first, further = present[:3], len(present) - 3
     return ", ".join([*first, *([f"{further} more"] if further > 0 else [])])
 
 

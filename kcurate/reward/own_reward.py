@@ -65,7 +65,7 @@ def _imported(name: str) -> Callable[..., Any]:
     try:
         reward = getattr(importlib.import_module(module), function)
     except Exception as error:  # the module is the user's code, which may raise anything
-        raise InputError(f"cannot import the reward: {plugins.said(error)}", where=name) from error
+        raise InputError(f"cannot import the reward: {plugins.one_line(error)}", where=name) from error
     if not callable(reward):
         raise InputError("the reward is not a function", where=name)
     return reward  # type: ignore[no-any-return]
@@ -88,7 +88,7 @@ def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequen
         terms = [dict(reward) if isinstance(reward, Mapping) else {"reward": reward} for reward in rewards]
         terms = [{str(key): float(value) for key, value in parts.items()} for parts in terms]
     except Exception as error:  # as above
-        raise InputError(f"the reward failed: {plugins.said(error)}", where=name) from error
+        raise InputError(f"the reward failed: {plugins.one_line(error)}", where=name) from error
     if len(terms) != len(group):
         raise InputError(f"{len(terms)} rewards for {len(group)} completions", where=name)
     if not all(math.isfinite(sum(parts.values())) for parts in terms):

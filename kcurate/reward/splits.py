@@ -35,8 +35,8 @@ SEED = 42
 FILE = "split.json"
 
 
-class _Place(NamedTuple):
-    """A group of families, its side (None: it shares code with both), and its place in an order."""
+class _FamilyGroup(NamedTuple):
+    """A group of families, its side (None: it shares code with both), and the hash that orders it."""
 
     side: Side | None
     hashed: float
@@ -44,7 +44,8 @@ class _Place(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """What the file says: the side of each family, and the share of unnamed groups that are for tests."""
+    """The content of the file: the side of each family, and the share of unnamed groups that are for
+    tests."""
 
     sides: Mapping[str, Side]
     test_share: float
@@ -93,7 +94,7 @@ def assign(rows: Iterable[Mapping[str, Any]]) -> dict[str, Side | None]:
         families[row["id"]] = row["family"]
         written = not _is_composed(row["id"], row["family"])
         codes |= {(row["family"], row[side] if written else None) for side in ("slow_code", "fast_code")}
-    sides = {family: place.side for place in _placed(codes, SEED) for family in place.families}
+    sides = {family: group.side for group in _ordered_groups(codes, SEED) for family in group.families}
     split_of = {key: sides[family] for key, family in families.items()}
     if "train" not in split_of.values() and frozen().sides.keys().isdisjoint(sides):
         return dict.fromkeys(split_of, "train")  # strangers' few families, all for tests by chance
@@ -117,9 +118,9 @@ def split(
         for task in tasks
         for side in (task.template.slow, task.template.fast)
     )
-    places = _placed(codes, seed)
-    held_out = _first(places, Counter(task.family for task in tasks), held_out_share)
-    dropped = {family for place in places if place.side is None for family in place.families}
+    groups = _ordered_groups(codes, seed)
+    held_out = _first(groups, Counter(task.family for task in tasks), held_out_share)
+    dropped = {family for group in groups if group.side is None for family in group.families}
     return (
         tuple(task for task in tasks if task.family not in held_out | dropped),
         tuple(task for task in tasks if task.family in held_out),
@@ -137,18 +138,18 @@ def check_held_out(share: float) -> None:
         raise OptionError("not a share of the tasks", where=f"held out: {share}", hint=hint)
 
 
-def _first(places: Sequence[_Place], tasks_of: Mapping[str, int], share: float) -> set[str]:
+def _first(groups: Sequence[_FamilyGroup], tasks_of: Mapping[str, int], share: float) -> set[str]:
     """The families for tests, then the next groups up to this share of the tasks; never all groups."""
-    if not share or len(places) < 2:
+    if not share or len(groups) < 2:
         return set()
-    sizes = {place: sum(tasks_of[family] for family in place.families) for place in places}
+    sizes = {group: sum(tasks_of[family] for family in group.families) for group in groups}
     target, count, held_out = share * sum(sizes.values()), 0, set[str]()
-    for place in places[:-1]:
+    for group in groups[:-1]:
         # Beyond the tests, taken if that brings the count nearer to the target.
-        more = count + sizes[place] / 2 <= target and place.hashed < 1.0
-        if place.side == "test" or (place.side == "train" and more):
-            held_out |= place.families
-            count += sizes[place]
+        is_nearer = count + sizes[group] / 2 <= target and group.hashed < 1.0
+        if group.side == "test" or (group.side == "train" and is_nearer):
+            held_out |= group.families
+            count += sizes[group]
     return held_out or set(min(sizes.items(), key=lambda item: item[1])[0].families)
 
 
@@ -157,27 +158,27 @@ def _is_composed(name: str, family: str) -> bool:
     return name.startswith("minted/") or family.startswith(KERNELBENCH)
 
 
-def _placed(codes: Iterable[tuple[str, str | None]], seed: int) -> list[_Place]:
-    """Groups of families that stay together: those for tests first, then by their hashes.
+def _ordered_groups(codes: Iterable[tuple[str, str | None]], seed: int) -> list[_FamilyGroup]:
+    """The groups of families that stay together: those for tests first, then by their hashes.
 
     `codes`: a family and one side's code, None if it is composed.
     """
     listed = set(codes)
     written = {(family, code) for family, code in listed if code is not None}
     composed = {family for family, code in listed if code is None} - {family for family, _ in written}
-    groups = [*(frozenset({family}) for family in composed), *{*together(written).values()}]
-    places = [
-        _Place(side, 1.0 if side is None or len(part) > MANY else _hashed(part, seed), part)
-        for group in groups
-        for side, part in _sided(group)
+    joined = [*(frozenset({family}) for family in composed), *{*together(written).values()}]
+    ordered = [
+        _FamilyGroup(side, 1.0 if side is None or len(part) > MANY else _hashed(part, seed), part)
+        for group in joined
+        for side, part in _with_sides(group)
     ]
-    return sorted(places, key=lambda place: (place.side != "test", place.hashed, min(place.families)))
+    return sorted(ordered, key=lambda item: (item.side != "test", item.hashed, min(item.families)))
 
 
-def _sided(group: frozenset[str]) -> Iterator[tuple[Side | None, frozenset[str]]]:
+def _with_sides(group: frozenset[str]) -> Iterator[tuple[Side | None, frozenset[str]]]:
     """A group with its side, or its parts: named families keep theirs, and the others cannot join both."""
-    named = frozen().sides
-    train, test = (frozenset(f for f in group if named.get(f) == side) for side in ("train", "test"))
+    side_of = frozen().sides
+    train, test = (frozenset(f for f in group if side_of.get(f) == side) for side in ("train", "test"))
     if train and test:
         yield "train", train
         yield "test", test
@@ -186,8 +187,8 @@ def _sided(group: frozenset[str]) -> Iterator[tuple[Side | None, frozenset[str]]
     elif train or test:
         yield "train" if train else "test", group
     else:
-        few = len(group) <= MANY and _hashed(group, SEED) < frozen().test_share
-        yield "test" if few or min(group).startswith(KERNELBENCH) else "train", group
+        is_test = len(group) <= MANY and _hashed(group, SEED) < frozen().test_share
+        yield "test" if is_test or min(group).startswith(KERNELBENCH) else "train", group
 
 
 def _hashed(group: frozenset[str], seed: int) -> float:

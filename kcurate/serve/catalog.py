@@ -15,7 +15,7 @@ from typing import Any
 from kcurate import client, prompts
 from kcurate.core import codec, store
 from kcurate.draft.size_settings import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
-from kcurate.draft.trying.completed_files import LEAST_SETTINGS, different
+from kcurate.draft.trying.completed_files import LEAST_SETTINGS, count_different
 from kcurate.errors import InputError, ProblemError
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
@@ -55,13 +55,7 @@ class Catalog:
             return self._loaded[brief]
 
     def select(
-        self,
-        filters: Mapping[str, str | None],
-        split: str | None,
-        held_out: float,
-        seed: int,
-        *,
-        brief: bool,
+        self, filters: Mapping[str, str | None], split: str | None, held_out: float, seed: int, *, brief: bool
     ) -> list[Task]:
         """The tasks with this id, family and domain (None: any), in a split if one is named.
 
@@ -152,7 +146,7 @@ def _check_sizes(problem: Problem, backend: str) -> None:
         raise InputError(f"more than {MOST_SETTINGS} size settings", where="problem.sizes")
     if len(problem.buffers) > MOST_BUFFERS:
         raise InputError(f"more than {MOST_BUFFERS} buffers", where="problem.buffers")
-    if different(tests) < LEAST_SETTINGS:
+    if count_different(tests) < LEAST_SETTINGS:
         why = f"fewer than {LEAST_SETTINGS} different size settings"
         raise InputError(why, where="problem.sizes.test")
     most = MAX_TEST_ELEMENTS if backend == "emulator" else MAX_BENCH_ELEMENTS

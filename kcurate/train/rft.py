@@ -17,7 +17,7 @@ from kcurate.errors import InputError
 from kcurate.evaluation import completions
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.judging import answer_of, judge
-from kcurate.evaluation.local_model import Drawing, LocalModel
+from kcurate.evaluation.local_model import LocalModel, SamplingOptions
 from kcurate.evaluation.sampling import generate
 from kcurate.local_models import weights
 from kcurate.records import Outcome
@@ -58,7 +58,7 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None,
 
 def _sampled(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None) -> list[Completion]:
     rft, limits = stage.settings.rft, stage.settings.grpo
-    drawing = Drawing(
+    drawing = SamplingOptions(
         limits.max_completion_tokens,
         rft.temperature,
         rft.top_p,

@@ -90,11 +90,11 @@ def _shortest(tasks: tuple[Task, ...], limit: int) -> tuple[Task, ...]:
     A run of few tasks is made to be quick; the first ones by name need not fit its token limits.
     """
     by_length = sorted(tasks, key=lambda task: len(str(task.prompt)) + len(task.answer or ""))
-    seen = Counter[str]()
+    tasks_of_family = Counter[str]()
     ranks: dict[str, int] = {}
     for task in by_length:
-        ranks[task.id] = seen[task.family]
-        seen[task.family] += 1
+        ranks[task.id] = tasks_of_family[task.family]
+        tasks_of_family[task.family] += 1
     kept = {task.id for task in sorted(by_length, key=lambda task: ranks[task.id])[: limit or None]}
     return tuple(task for task in tasks if task.id in kept)
 

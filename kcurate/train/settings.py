@@ -194,8 +194,7 @@ class CallOptions:
     """
 
     out: Annotated[
-        Path | None,
-        Option("The run's folder.  [default: runs/train-<time> in the workspace]", metavar="RUN"),
+        Path | None, Option("The run's folder.  [default: runs/train-<time> in the workspace]", metavar="RUN")
     ] = None
     resume: Annotated[bool, Option("Resume the run in --out.")] = False
     adapter: Annotated[
@@ -230,11 +229,7 @@ class TrainSettings:
     seed: int = 42
     report: Annotated[
         tuple[str, ...],
-        Option(
-            "Log to these as well: trackio, wandb, tensorboard.",
-            metavar="LIST",
-            read=names_in,
-        ),
+        Option("Log to these as well: trackio, wandb, tensorboard.", metavar="LIST", read=names_in),
     ] = ()
     push_checkpoints: Literal["off", "every_save", "checkpoint", "all_checkpoints"] = "off"
     model: ModelSettings = field(default_factory=ModelSettings)

@@ -276,13 +276,15 @@ class _OpenRun:
 
         It samples at least `measure.samples` completions, the same number for each task.
         """
-        from kcurate.evaluation.local_model import Drawing, LocalModel
+        from kcurate.evaluation.local_model import LocalModel, SamplingOptions
 
         settings, held_out = self.config.settings, self.tasks.held_out
         measure = settings.measure
         longest = measure.max_completion_tokens or settings.grpo.max_completion_tokens
         hint = "--set measure.batch={}"
-        drawing = Drawing(longest, measure.temperature, measure.top_p, measure.seed, measure.batch, hint)
+        drawing = SamplingOptions(
+            longest, measure.temperature, measure.top_p, measure.seed, measure.batch, hint
+        )
         with contextlib.closing(LocalModel(settings.model, adapter, drawing)) as model:
             fitting = model.fitting(held_out, settings.grpo.max_prompt_tokens)
             if not fitting:

@@ -1,6 +1,6 @@
 """Triton modules as text: what a side in Triton may contain, its kernels, and their specialisations.
 
-Nothing here imports Triton or runs a module: the text is hostile. Not covered: compiling and interpreting
+Nothing here imports Triton or runs a module: the text is untrusted. Not covered: compiling and interpreting
 (`kcurate.backends`), plans (`kcurate.problem.triton_launch`).
 
 | module | owns |
@@ -11,7 +11,7 @@ Nothing here imports Triton or runs a module: the text is hostile. Not covered: 
 | `accesses` | loads, stores and atomics through each parameter |
 | `module_names` | resolves top-level names through imports |
 | `configurations` | the configurations of `@triton.autotune` and `@triton.heuristics` |
-| `library_functions` | functions of Inductor and libdevice, written anew |
+| `library_functions` | functions of Inductor and libdevice, rewritten |
 | `extracting` | cuts functions out of Python files |
 """
 

@@ -42,7 +42,7 @@ def accesses(
 
 
 def _values(node: ast.FunctionDef) -> Mapping[str, list[ast.expr]]:
-    """What a function assigns to each name."""
+    """The values that a function assigns to each name."""
     assigned = [statement for statement in ast.walk(node) if isinstance(statement, ast.Assign)]
     targets = ((target, statement.value) for statement in assigned for target in statement.targets)
     return grouped((target.id, value) for target, value in targets if isinstance(target, ast.Name))

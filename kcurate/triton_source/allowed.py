@@ -300,7 +300,7 @@ class _Function:
 def _may_be_huge(node: ast.BinOp) -> bool:
     """Whether Python may compute a number of very many digits: by a shift or power, unless by a small number.
 
-    Shifts by what is no arithmetic on literals are Triton's.
+    Shifts by anything but arithmetic on literals are computed by Triton, not by Python.
     """
     if not isinstance(node.op, ast.Pow | ast.LShift):
         return False

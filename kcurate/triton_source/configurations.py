@@ -1,8 +1,8 @@
 """The configurations in `@triton.autotune` and `@triton.heuristics`, as values; nothing is run.
 
 Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also where functions of the tree
-compute them. A configuration never changes results: of alternatives that depend on the machine the first that
-is not for another vendor's hardware is taken. Not covered: configurations read from files.
+compute them. A configuration never changes results: of alternatives that depend on the machine, the first one
+that is not for another vendor's hardware is taken. Not covered: configurations read from files.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class _Interpreter:
         return self.of(node.body if self._holds(node.test) else node.orelse)
 
     def _holds(self, test: ast.expr) -> bool:
-        """Whether a condition holds; one about the machine does, unless it asks for another vendor's."""
+        """Whether a condition holds; one about the machine does, unless it is for another vendor's
+        hardware."""
         try:
             return bool(self.of(test))
         except NotLiteralError:
@@ -194,7 +195,7 @@ class _Interpreter:
         raise NotLiteralError(ast.unparse(node.func) + "(...)")
 
     def _result_of_call(self, file: File, function: ast.FunctionDef, call: ast.Call) -> Any:
-        """What a function of the tree returns."""
+        """The value that a function of the tree returns."""
         parameters = function.args.args
         defaults = function.args.defaults
         names = {
@@ -213,7 +214,7 @@ class _Interpreter:
         return None
 
     def run(self, body: Sequence[ast.stmt]) -> None:
-        """Follow statements that bind names, add to lists, loop over lists, choose and return."""
+        """Execute statements: assignments, list appends, loops over lists, conditions, returns."""
         for node in body:
             self._statement(node)
 

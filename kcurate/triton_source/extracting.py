@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
 
 class LeftError(Exception):
-    """A function cannot be taken."""
+    """A function cannot be cut out."""
 
     def __init__(self, reason: Reason, what: str) -> None:
         super().__init__(what)
@@ -159,7 +159,7 @@ class _Module:
         return module_text
 
     def add(self, definition: Defined) -> str:
-        """Add a definition unless it is there already; its name in the module."""
+        """Add a definition unless it is there already; returns its name in the module."""
         key = (definition.file.path, definition.name, definition.node.lineno)
         if key in self._names:
             return self._names[key]
@@ -182,7 +182,7 @@ class _Module:
         return name
 
     def library(self, name: str) -> str:
-        """Add a function of our own that stands for one of a library; its name."""
+        """Add our own version of a library function; returns its name."""
         for each, text in with_callees(name):
             if text not in self._texts:
                 self._texts.append(text)

@@ -105,7 +105,7 @@ class File:
         self.tree, self.path, self.text, self.syntax, self._around = tree, path, text, syntax, tuple(around)
 
     def inside(self, functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef]) -> File:
-        """The file as functions inside these, the outermost first, see it."""
+        """The file as seen from inside nested functions; `functions`: outermost first."""
         return File(self.tree, self.path, self.text, self.syntax, functions) if functions else self
 
     @cached_property

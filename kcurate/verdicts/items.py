@@ -67,7 +67,7 @@ def of_pair(pair: Judged, workspace: Workspace) -> Item:
 def has_earlier_code(candidate: Candidate, workspace: Workspace) -> bool:
     """Whether the kernel of a side has been extracted again with other code since the pair was written.
 
-    False where a side is not one kernel's code: several kernels, or a revision in a repository's history.
+    False if a side is not the code of one kernel: several kernels, or a revision in a repository's history.
     """
     origin = candidate.origin
     names = origin.kernels if origin.made is None else origin.kernels * len(SIDES)
@@ -89,7 +89,7 @@ def _differs(kernel: Path, code: str) -> bool:
 def say_earlier_code(
     pairs: Iterable[tuple[Path, Candidate | None]], workspace: Workspace, note: Note
 ) -> None:
-    """Note in one line which of these pairs (None: it cannot be read) have earlier code, if any has."""
+    """Note in one line which of these pairs (None: unreadable) have outdated code, if any."""
     folders = [str(folder) for folder, pair in pairs if pair and has_earlier_code(pair, workspace)]
     more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
     if folders:

@@ -1,8 +1,8 @@
 """The speedup over the naive variant in a suite, with which a made slow side is compared.
 
 A naive variant is a hand-written slow side for the same problem. It belongs to a pair in the same folder as
-the pair that a candidate was made from, or to a natural pair of the same kernel. Not covered: what the judge
-concludes (`kcurate.judge.made_slow`).
+the pair that a candidate was made from, or to a natural pair of the same kernel. Not covered: the judge's
+conclusion (`kcurate.judge.made_slow`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Filed:
                 self._places.setdefault(name, []).append(place)
 
     def of(self, folder: Path) -> tuple[Candidate, tuple[Verdict, ...]]:
-        """A pair with all verdicts on its content or id: first those that only its folder has.
+        """A pair with all verdicts on its content or id, those that only its folder has first.
 
         Verdicts on the pair's content are returned under its id.
 

@@ -42,7 +42,7 @@ def test_pieces_never_overlap_and_lie_in_slabs() -> None:
     for _ in range(2000):
         if held and rng.random() < 0.5:
             address = rng.choice(list(held))
-            memory.give(address, held.pop(address))
+            memory.give_back(address, held.pop(address))
         else:
             size = rng.randrange(1, 40 << 20)
             address = memory.take(size)
@@ -64,9 +64,9 @@ def test_a_slab_is_whole_again_when_all_its_pieces_are_back() -> None:
     for order in ([0, 1, 2, 3], [3, 1, 0, 2], [2, 0, 3, 1]):
         places = [memory.take(size) for size in sizes]
         for at in order:
-            memory.give(places[at], sizes[at])
+            memory.give_back(places[at], sizes[at])
         whole = memory.take(slabs.FIRST_SLAB_BYTES)
-        memory.give(whole, slabs.FIRST_SLAB_BYTES)
+        memory.give_back(whole, slabs.FIRST_SLAB_BYTES)
     assert driver.sizes == [slabs.FIRST_SLAB_BYTES]
 
 
@@ -90,7 +90,7 @@ def test_used_and_unused_pieces_make_up_all_slabs() -> None:
     for _ in range(300):
         if held and rng.random() < 0.4:
             address = rng.choice(list(held))
-            memory.give(address, held.pop(address))
+            memory.give_back(address, held.pop(address))
         else:
             size = rng.choice([0, 1, 700, 5 << 20])
             held[memory.take(size)] = size
@@ -105,7 +105,7 @@ def test_slabs_without_taken_pieces_go_back_to_the_driver() -> None:
     kept, large = memory.take(700), memory.take(3 << 30)
     memory.shrink()
     assert set(driver.out) == {kept, large}
-    memory.give(large, 3 << 30)
+    memory.give_back(large, 3 << 30)
     memory.shrink()
     assert set(driver.out) == {kept} and memory.total_bytes == slabs.FIRST_SLAB_BYTES
     again = memory.take(3 << 30)
@@ -121,7 +121,7 @@ def test_short_memory_is_used_to_its_end() -> None:
     memory.take(70 << 20)  # a whole slab would not fit
     with pytest.raises(KernelFault, match="out of memory"):
         memory.take(60 << 20)
-    memory.give(first, 100 << 20)
+    memory.give_back(first, 100 << 20)
     memory.take(110 << 20)  # needs what `first` held
 
 

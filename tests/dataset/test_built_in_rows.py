@@ -399,7 +399,7 @@ def test_facts_of_wrong_answers_still_hold(dataset: Path) -> None:
     """A fact of changed code would be left out without a word."""
     known = list(read_jsonl(repairs.facts(), WrongAttempt))
     pairs = {one["id"]: candidate_of(one) for some in read_rows(dataset).values() for one in some}
-    assert not [one for one in known if one.pair in pairs and repairs.remade(pairs[one.pair], one) is None]
+    assert not [one for one in known if one.pair in pairs and repairs.reapplied(pairs[one.pair], one) is None]
     rows = [one for some in read_rows(dataset, "repair").values() for one in some]
     assert len(rows) >= 400 and sum(one["change"].startswith(repairs.MODEL) for one in rows) > 50
     of_the_plan = {"missing_argument", "unknown_kernel", "half_the_grid"}

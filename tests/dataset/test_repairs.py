@@ -9,7 +9,7 @@ from dataset.making import a_row, pair
 from benchmarks.repairs import NVRTC, of_model
 from kcurate import prompts
 from kcurate.core.store import read_jsonl
-from kcurate.dataset.repairs import GIVEN_BACK, answered, facts, remade, repairs, side_id
+from kcurate.dataset.repairs import GIVEN_BACK, answered, facts, reapplied, repairs, side_id
 from kcurate.dataset.tuning import tables
 from kcurate.evaluation.completions import Completion
 from kcurate.hub.published_rows import candidate_of
@@ -50,16 +50,19 @@ def test_the_given_code_is_a_wrong_answer_too() -> None:
         one.id, GIVEN_BACK, 0, side_id(one.slow), "unchanged", "It is the given code.", "before judging"
     )
     ((_, prompt),) = repairs({one.id: one}, [fact], {one.id: ""})
-    assert "It is the given code." in prompt.task and remade(one, fact) == one.slow
-    assert remade(one, replace(fact, place=1)) is None
+    assert "It is the given code." in prompt.task and reapplied(one, fact) == one.slow
+    assert reapplied(one, replace(fact, place=1)) is None
 
 
 def test_a_fact_of_other_code_is_left_out() -> None:
     one = pair("demo/a")
     fact = fact_of(one, "lost_tail")
     changed = replace(one, fast=replace(one.fast, code=one.fast.code.replace("int i", "int j")))
-    assert remade(changed, fact) is None
-    assert remade(one, replace(fact, place=99)) is None and remade(one, replace(fact, change="none")) is None
+    assert reapplied(changed, fact) is None
+    assert (
+        reapplied(one, replace(fact, place=99)) is None
+        and reapplied(one, replace(fact, change="none")) is None
+    )
     assert not list(repairs({one.id: changed}, [fact], {one.id: ""}))
     assert not list(repairs({}, [fact], {}))
 

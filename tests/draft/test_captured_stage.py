@@ -15,9 +15,8 @@ from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
 from kcurate.draft.captured.launch_records import Captures
-from kcurate.draft.run_results import FIXED as FIXED_SIZE
-from kcurate.draft.run_results import SECOND, add_kernel
-from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
+from kcurate.draft.stage import FIXED as FIXED_SIZE
+from kcurate.draft.stage import FORM_NAME, SECOND, DraftConfig, add_kernel, draft
 from kcurate.draft.trying.draft_choice import SINGLE_SIZE, Settled
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

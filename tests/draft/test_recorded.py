@@ -105,7 +105,7 @@ def admitted(draft: Draft, code: str, judge: AdmittingJudge) -> Admission:
     assert draft.reasons == ()
     assert not any("guess" in remark.text for remark in draft.remarks)
     result = admit(draft, code, judge, draft.ladder)
-    assert result.admitted, (*result.tried, result.verdict)
+    assert result.admitted, (*result.attempts, result.verdict)
     return result
 
 

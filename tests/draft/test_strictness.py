@@ -9,7 +9,7 @@ import numpy as np
 from draft.test_captured_stage import drafted, workspace
 from draft.test_recorded import At, captured, i32, launch, reals
 
-from kcurate.draft.trying.admit import closed, stricter
+from kcurate.draft.trying.admit import stricter, with_closed_gaps
 from kcurate.problem.size_gaps import advice
 from kcurate.records import Buffer, Contents, Init, KnownProblem, Launch, Problem, Side, Sizes
 
@@ -58,7 +58,7 @@ def test_settings_at_which_a_kernel_is_wrong_are_left_out_one_by_one() -> None:
         asked.append(tried)
         return all(setting["rows"] <= 64 for setting in tried.sizes.test)
 
-    kept = closed(problem, sides, works)
+    kept = with_closed_gaps(problem, sides, works)
     assert len(asked) == 3 and len(kept.sizes.test) == 3
     assert max(setting["n"] for setting in kept.sizes.test) == 65
     assert "ceil_div(rows, 64)" in str(advice(kept, sides))

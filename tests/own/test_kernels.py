@@ -39,10 +39,10 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_a_kernel_is_found_by_file_and_name(folder: Path, text: str, name: str) -> None:
     (own,) = find_kernels([str(folder / text)], folder / "work")
-    assert own.half.kernel.name == name
+    assert own.kernel.name == name
     assert own.data == own.path.read_bytes()
-    assert (own.half.folder / "kernel.cu").read_text() == own.half.code
-    assert ("int part(int n)" in own.half.code) == (name == "only")
+    assert (own.extracted.folder / "kernel.cu").read_text() == own.code
+    assert ("int part(int n)" in own.code) == (name == "only")
 
 
 def test_the_name_of_a_file_may_have_a_colon(folder: Path) -> None:
@@ -78,7 +78,7 @@ def test_files_of_folders_of_one_name_are_read_together(folder: Path) -> None:
         (folder / version / "src" / "part.h").write_text((folder / "part.h").read_text())
     given = [str(folder / version / "src" / "k.cu") for version in ("v1", "v2")]
     first, second = find_kernels(given, folder / "work")
-    assert first.half.kernel.id != second.half.kernel.id
+    assert first.kernel.id != second.kernel.id
 
 
 def test_a_kernel_that_does_not_compile_is_named_with_the_first_error(folder: Path) -> None:

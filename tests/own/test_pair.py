@@ -140,7 +140,7 @@ def test_a_draft_that_was_edited_since_is_checked_again(copy: Path) -> None:
 def test_every_form_of_a_launch_is_read_alike(copy: Path, text: str) -> None:
     (slow, _) = find_kernels(tuple(files(copy).values()), copy / "work")
     (site,) = launches.written(text, slow, "--slow-launch").launch_sites
-    draft = from_code.drafts(replace(slow.half.kernel, launch_sites=(site,)), SLOW, [])[0]
+    draft = from_code.drafts(replace(slow.kernel, launch_sites=(site,)), SLOW, [])[0]
     (launch,) = (step for step in draft.known.sides[""].plan if isinstance(step, Launch))
     grid, block, *shared = FORMS[text]
     assert (launch.grid, launch.block, [launch.shared_bytes]) == ((grid,), (block,), shared or [0])
@@ -388,7 +388,7 @@ def test_a_kernel_that_a_header_of_another_folder_annotates(tmp_path: Path) -> N
     (own,) = find_kernels(
         [str(source)], tmp_path / "work", compile=False, include_dirs=(tmp_path / "include",)
     )
-    assert own.half.kernel.name == "shift"
+    assert own.kernel.name == "shift"
 
 
 STAGED = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcurate.errors import InputError
-from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.kernels import UserKernel, find_kernels
 from kcurate.own.patch import diff, patched, write
 from kcurate.records import Buffer, Launch, Side
 
@@ -34,10 +34,10 @@ void run(float *x, float *y, int n) {
 PLAN = (Launch("scale", ("ceil_div(n, 128)",), (128,), ("x", "y", "n")),)
 
 
-def found(folder: Path, name: str = "scale", text: str = FILE) -> tuple[Own, Side]:
+def found(folder: Path, name: str = "scale", text: str = FILE) -> tuple[UserKernel, Side]:
     (folder / "k.cu").write_bytes(text.encode())
     (own,) = find_kernels([str(folder / f"k.cu:{name}")], folder / "work")
-    return own, Side(own.half.code, PLAN)
+    return own, Side(own.code, PLAN)
 
 
 def without_comments(side: Side) -> Side:

@@ -143,10 +143,10 @@ def test_a_second_turn_sees_the_answer_before_and_what_was_found(
 
 
 def test_a_model_in_this_process_samples_as_grpo_does(model: Path, tasks: Sequence[Task]) -> None:
-    from kcurate.evaluation.local_model import Drawing, LocalModel
+    from kcurate.evaluation.local_model import LocalModel, SamplingOptions
     from kcurate.local_models.settings import ModelSettings
 
-    own = LocalModel(ModelSettings(str(model)), None, Drawing(8, temperature=0.7))
+    own = LocalModel(ModelSettings(str(model)), None, SamplingOptions(8, temperature=0.7))
     given = own.arguments()
     assert (given["temperature"], given["top_p"], given["top_k"], given["repetition_penalty"]) == (
         0.7,
@@ -398,7 +398,7 @@ def test_every_way_of_sampling_samples_the_same(model: Path, pairs: Path, tmp_pa
     from peft import LoraConfig, get_peft_model
     from tiny import tasks
 
-    from kcurate.evaluation.local_model import Drawing, LocalModel
+    from kcurate.evaluation.local_model import LocalModel, SamplingOptions
     from kcurate.local_models import weights
     from kcurate.local_models.settings import ModelSettings
 
@@ -414,10 +414,12 @@ def test_every_way_of_sampling_samples_the_same(model: Path, pairs: Path, tmp_pa
     for merged in (False, True):
         for way in ("plain", "static", "continuous"):
             settings = ModelSettings(name, sampling=way, merged=merged)  # type: ignore[arg-type]
-            sampler = LocalModel(settings, tmp_path / "adapter", Drawing(24, temperature=1e-4, batch=2))
+            sampler = LocalModel(
+                settings, tmp_path / "adapter", SamplingOptions(24, temperature=1e-4, batch=2)
+            )
             found[way, merged] = [(one.text, one.output_tokens, one.status) for one in sampler.sample(asked)]
             assert hasattr(sampler._model, "merge_and_unload") != merged
             sampler.close()
-    base = LocalModel(ModelSettings(name), None, Drawing(24, temperature=1e-4)).sample(asked)
+    base = LocalModel(ModelSettings(name), None, SamplingOptions(24, temperature=1e-4)).sample(asked)
     assert [one.text for one in base] != [text for text, _, _ in found["plain", False]], "the adapter counts"
     assert all(one == found["plain", False] for one in found.values())

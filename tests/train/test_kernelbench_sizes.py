@@ -25,11 +25,11 @@ NAMES = ("batch", "channels", "width")
 
 
 def test_sizes_are_the_constants_that_move_an_input() -> None:
-    assert sizes.moving(CONSTANTS, convolution, 3) == NAMES
+    assert sizes.size_names(CONSTANTS, convolution, 3) == NAMES
 
 
 def test_a_module_that_does_not_run_has_no_sizes() -> None:
-    assert sizes.moving({**CONSTANTS, "channels": 3}, convolution, 3) == ()
+    assert sizes.size_names({**CONSTANTS, "channels": 3}, convolution, 3) == ()
 
 
 def test_settings_are_small_valid_and_different() -> None:

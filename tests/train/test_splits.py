@@ -71,7 +71,7 @@ def test_groups_of_the_file_stay_together(shipped: list[Candidate]) -> None:
     named = json.loads((resources.pairs_dir() / splits.FILE).read_text())
     listed = {frozenset(group) for side in ("test", "train") for group in named[side]}
     codes = ((pair.family, side.code) for pair in shipped for side in (pair.slow, pair.fast))
-    assert {place.families for place in splits._placed(codes, splits.SEED)} == listed
+    assert {place.families for place in splits._ordered_groups(codes, splits.SEED)} == listed
 
 
 def test_graphs_are_held_out_by_their_own_hash() -> None:

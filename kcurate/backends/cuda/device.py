@@ -93,14 +93,14 @@ class CudaDevice:
             _freed(memory.address)
             return
         self.fill(memory, 0, memory.size_bytes, b"\0")
-        self._slabs.give(memory.address, memory.size_bytes)
+        self._slabs.give_back(memory.address, memory.size_bytes)
 
     def shrink(self) -> None:
         """Return memory that is kept for later allocations to the driver."""
         self._slabs.shrink()
 
     def keep(self, memories: Sequence[base.Memory]) -> None:
-        """Does nothing: what a kernel leaves changed is found afterwards."""
+        """Does nothing: changes by a kernel are detected afterwards."""
 
     def clear_unused(self) -> None:
         """Clear all memory that is kept for later allocations."""
@@ -110,7 +110,7 @@ class CudaDevice:
     def write(self, memory: base.Memory, offset_bytes: int, data: base.Bytes) -> None:
         """Host to device; the host array must not change before the device is waited for.
 
-        Waiting here would cost a turn of every other process that uses the GPU.
+        Waiting here would also wait for other processes that use the GPU.
         """
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size:

@@ -54,7 +54,7 @@ class ProfiledDevice(CudaDevice):
 def spread(counts: Mapping[EntryPoint, int]) -> dict[tuple[EntryPoint, int], float]:
     """The launches to record, evenly spread, and how many launches each represents.
 
-    Few launches are all recorded.
+    If there are few launches, all are recorded.
     """
     weights: dict[tuple[EntryPoint, int], float] = {}
     budget = MOST_LAUNCHES if sum(counts.values()) <= MOST_LAUNCHES else MOST_LAUNCHES // max(1, len(counts))

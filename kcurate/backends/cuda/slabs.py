@@ -63,10 +63,10 @@ class Slabs:
             start = self._allocate(slab)
         self._slabs[start] = slab
         if slab > size:
-            self.give(start + size, slab - size)
+            self.give_back(start + size, slab - size)
         return start
 
-    def give(self, address: int, size_bytes: int) -> None:
+    def give_back(self, address: int, size_bytes: int) -> None:
         """Take a piece back."""
         start, end = address, address + rounded(size_bytes)
         at = bisect.bisect(self._pieces, (start, end))

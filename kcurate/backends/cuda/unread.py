@@ -50,7 +50,7 @@ class _Step:
 
 
 def unread(ptx: str) -> Mapping[str, Unread]:
-    """What each kernel never reads, by symbol."""
+    """The arguments and memory that each kernel never reads, by symbol."""
     text = re.sub(r"//[^\n]*", "", ptx)
     entries = list(_ENTRY.finditer(text))
     helpers = [_body(text, match.end()) for match in _FUNCTION.finditer(text)]

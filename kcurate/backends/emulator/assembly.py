@@ -246,7 +246,7 @@ class _Writer:
         return sink if text == "_" else self._variable(text, scope)
 
     def _source(self, text: str, kind: str, scope: Scope) -> str:
-        """An operand that is read, as a C++ expression of a PTX type."""
+        """An input operand as a C++ expression of a PTX type."""
         if text.startswith("!"):
             return f"!{self._source(text[1:], 'pred', scope)}"
         as_kind = f"::kcu_ptx::as<::kcu_ptx::{kind}>"

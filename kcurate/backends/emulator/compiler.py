@@ -135,7 +135,7 @@ class EmulatorCompiler:
 
 
 def compiled_of(binary: bytes, entry_points: Sequence[EntryPoint], symbols: Sequence[str]) -> Compiled:
-    """What a side's shared object is to the judge."""
+    """A side's shared object as a `Compiled` for the judge."""
     return Compiled(
         backend="emulator",
         binary=binary,

@@ -95,11 +95,11 @@ class EmulatorDevice:
         self._memories.free(memory)
 
     def keep(self, memories: Sequence[base.Memory]) -> None:
-        """Let a kernel that changes one of these fail, also if it would restore it."""
+        """Make a kernel that writes to one of these fail, even if it would restore it."""
         self._kept = tuple(memories)
 
     def clear_unused(self) -> None:
-        """Does nothing: freed memory is out of reach."""
+        """Does nothing: freed memory is inaccessible."""
 
     def write(self, memory: base.Memory, offset_bytes: int, data: base.Bytes) -> None:
         """Host to device."""

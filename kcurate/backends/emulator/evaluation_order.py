@@ -1,10 +1,11 @@
-"""Operands and arguments in NVRTC's order, from the left; g++ begins from the right.
+"""Rewrites code so that operands and arguments are evaluated from left to right, as by NVRTC; g++ goes from
+the right.
 
-C++ leaves the order open, so a random number generator's two calls in one list of arguments would give other
-numbers here than on a GPU, and code could tell the two apart. Where an argument acts on what another one may
-read, both are given names first, in order; a variable on the left of an operator is read before what follows
-changes it. Not covered: initialisers of members, and references among the parameters of functions that are
-not the code's own.
+C++ leaves the order open, so two calls of a random number generator in one argument list would give other
+numbers here than on a GPU, and code could detect the emulator. If evaluating one argument has an effect that
+another may observe, both are stored in variables first, in order; a variable on the left of an operator is
+read before the right side changes it. Not covered: initialisers of members, and references among the
+parameters of functions that are not the code's own.
 """
 
 from __future__ import annotations
@@ -37,19 +38,23 @@ _CASTS = frozenset((b"reinterpret_cast", b"const_cast", b"dynamic_cast"))
 
 
 def from_the_left(code: str) -> str:
-    """The code, on the same lines, with operands and arguments in NVRTC's order."""
+    """The code with operands and arguments evaluated from the left; line numbers stay the same.
+
+    Example: `f(next(), next())` becomes `({ auto kcu_part_1 = next(); auto kcu_part_2 = next(); f(...); })`,
+    with the variables as arguments (`auto &&` and a cast where a parameter may be a reference).
+    """
     order = _Order(tree_of(code.encode()), count(1))
-    return order.rendered(0, len(order.tree.source), order.places(order.tree.root)).decode()
+    return order.rendered(0, len(order.tree.source), order.outermost(order.tree.root)).decode()
 
 
 class _Order:
-    """Rewrites one code, or the body of a macro of `whole`. `numbers`: for new names."""
+    """Rewrites one code, or the body of a macro of `whole`. `numbers`: counter for new variable names."""
 
     def __init__(self, tree: Tree, numbers: Iterator[int], whole: _Order | None = None) -> None:
         self.tree, self._numbers, self._whole = tree, numbers, whole or self
 
-    def places(self, within: Node) -> Iterator[Node]:
-        """The outermost expressions below a node that are to be rewritten, and the bodies of macros."""
+    def outermost(self, within: Node) -> Iterator[Node]:
+        """The outermost expressions below a node that must be rewritten, and the bodies of macros."""
         stack = list(reversed(within.children))
         while stack:
             node = stack.pop()
@@ -59,6 +64,7 @@ class _Order:
                 stack.extend(reversed(node.children))
 
     def rendered(self, start: int, end: int, places: Iterator[Node]) -> bytes:
+        """The source from byte `start` to byte `end`, with the nodes `places` rewritten."""
         pieces = []
         for node in places:
             pieces += [self.tree.source[start : node.start_byte], self._in_order(node)]
@@ -66,17 +72,17 @@ class _Order:
         return b"".join([*pieces, self.tree.source[start:end]])
 
     def _inside(self, node: Node) -> bytes:
-        """A node's text, rewritten: itself, or what is in it."""
+        """A node's text with the node itself, or expressions in it, rewritten."""
         if node.type in _LISTED and self._needs_order(node):
             return self._in_order(node)
-        return self.rendered(node.start_byte, node.end_byte, self.places(node))
+        return self.rendered(node.start_byte, node.end_byte, self.outermost(node))
 
     def _needs_order(self, node: Node) -> bool:
         parts = self._parts(node)
         return bool(self._named(node, parts)) and not _constant(self.tree, node)
 
     def _parts(self, node: Node) -> list[Node]:
-        """The operands or arguments of an expression; none where C++ orders them, or of a macro."""
+        """The operands or arguments of an expression; empty if C++ defines their order, or for a macro."""
         if node.type == "binary_expression":
             left, operator, right = (node.child_by_field_name(name) for name in ("left", "operator", "right"))
             return [] if self.tree.text(operator) in _ORDERED else [left, right]
@@ -87,66 +93,68 @@ class _Order:
         return [] if unclear or self._callee(node) in self._whole._macros else parts
 
     def _named(self, node: Node, parts: Sequence[Node]) -> list[int]:
-        """Which operands or arguments must be evaluated in their order."""
-        acting = [at for at, part in enumerate(parts) if self._acts(part)]
-        if not acting or len(parts) < 2:
+        """Which operands or arguments must be stored in variables to fix the order."""
+        with_effect = [at for at, part in enumerate(parts) if self._acts(part)]
+        if not with_effect or len(parts) < 2:
             return []
         if node.type == "binary_expression":
-            if acting == [0, 1]:  # g++ begins from the left unless an operator is a function of the code's
-                return acting if b"operator" in self.tree.source else []
+            # g++ begins from the left unless an operator is a function of the code's.
+            if with_effect == [0, 1]:
+                return with_effect if b"operator" in self.tree.source else []
             left, right = parts
-            early = bare(left).type in _PLACES[:3] and acting == [1]
+            early = bare(left).type in _PLACES[:3] and with_effect == [1]
             return [0] if early and self._identifiers(left) & self._identifiers(right) else []
         used = [self._identifiers(part) for part in parts]
         related = [
             at for at in range(len(parts))
-            if at not in acting and any(not used[at].isdisjoint(used[other]) for other in acting)
+            if at not in with_effect and any(not used[at].isdisjoint(used[other]) for other in with_effect)
         ]  # fmt: skip
-        return sorted((*acting, *related)) if len(acting) + len(related) > 1 else []
+        return sorted((*with_effect, *related)) if len(with_effect) + len(related) > 1 else []
 
     def _in_order(self, node: Node) -> bytes:
-        """A statement expression that names the parts in order, or the expression with its left one read."""
+        """A statement expression that evaluates the parts in order, or the expression with its left operand
+        read first."""
         if node.type == "preproc_arg":
             return self._of_macro(node)
         parts = self._parts(node)
-        chosen = self._named(node, parts)
-        if node.type == "binary_expression" and len(chosen) == 1:
+        stored = self._named(node, parts)
+        if node.type == "binary_expression" and len(stored) == 1:
             left = parts[0]
             rest = self.tree.source[left.end_byte : parts[1].start_byte] + self._inside(parts[1])
             return b"::kcu_now(" + self.tree.text(left) + b")" + rest
-        named, pieces, start = [], list[bytes](), node.start_byte
-        function, declared = node.child_by_field_name("function"), b""
+        declarations, pieces, start = [], list[bytes](), node.start_byte
+        function, before_value = node.child_by_field_name("function"), b""
         if function is not None:
             pieces.append(self._inside(function))
             start = function.end_byte
         elif node.type == "init_declarator":
             start = node.child_by_field_name("value").start_byte
-            declared = self.tree.source[node.start_byte : start]
+            before_value = self.tree.source[node.start_byte : start]
             pieces.append(self.tree.text(node.parent.child_by_field_name("type")))
         for at, part in enumerate(parts):
             text = self._inside(part)
-            if at in chosen:
+            if at in stored:
                 name = b"kcu_part_%d" % next(self._numbers)
                 kind = b"auto " if self._by_value(node, at, part) else b"auto &&"
-                named.append(b"%s%s = %s; " % (kind, name, text))
+                declarations.append(b"%s%s = %s; " % (kind, name, text))
                 text = name if kind == b"auto " else b"static_cast<decltype(%s)>(%s)" % (name, name)
             pieces += [self.tree.source[start : part.start_byte], text]
             start = part.end_byte
         pieces.append(self.tree.source[start : node.end_byte])
-        ordered = b"({ " + b"".join(named) + b"".join(pieces) + b"; })"
-        return declared + b"(" + ordered + b")" if declared else ordered
+        ordered = b"({ " + b"".join(declarations) + b"".join(pieces) + b"; })"
+        return before_value + b"(" + ordered + b")" if before_value else ordered
 
     def _of_macro(self, body: Node) -> bytes:
-        """The body of a macro, as it stands in a function."""
+        """The body of a macro, rewritten as code inside a function."""
         before, after, text = b"void kcu_body() { ", b"; }", self.tree.text(body)
         inner = _Order(tree_of(before + text + after), self._numbers, self._whole)
         if inner.tree.root.has_error:
             return text
         end = len(inner.tree.source)
-        return inner.rendered(0, end, inner.places(inner.tree.root))[len(before) : -len(after)]
+        return inner.rendered(0, end, inner.outermost(inner.tree.root))[len(before) : -len(after)]
 
     def _by_value(self, node: Node, at: int, part: Node) -> bool:
-        """Whether a place is read where it is named: the parameter, as far as is known, is a value."""
+        """Whether an argument is passed by value, as far as the parameters are known."""
         if bare(part).type not in _PLACES or node.type == "binary_expression":
             return False
         name = self._callee(node)
@@ -172,9 +180,9 @@ class _Order:
         return functions
 
     @cached_property
-    def _acting(self) -> frozenset[bytes]:
-        """The names of the code's functions that change what outlives a call, or call one that does."""
-        acting = {
+    def _with_effects(self) -> frozenset[bytes]:
+        """The names of the code's functions with lasting side effects, directly or through calls."""
+        changing = {
             name for name, nodes in self._whole._functions.items() if any(map(self._changes_others, nodes))
         }
         calls = {
@@ -183,23 +191,23 @@ class _Order:
         }
         while more := {
             name for name, inner in calls.items()
-            if name not in acting and any(self._call_acts(call, acting) for call in inner)
+            if name not in changing and any(self._call_acts(call, changing) for call in inner)
         }:  # fmt: skip
-            acting |= more
-        return frozenset(acting)
+            changing |= more
+        return frozenset(changing)
 
-    def _call_acts(self, call: Node, acting: frozenset[bytes] | set[bytes]) -> bool:
+    def _call_acts(self, call: Node, known_effects: frozenset[bytes] | set[bytes]) -> bool:
         """Whether a call may change something that another expression reads.
 
-        A function of a header does so through addresses that it is given; its methods may do anything.
+        A header's function can do so only through pointer arguments; a header's methods may do anything.
         """
         name, function = self._callee(call), call.child_by_field_name("function")
         if name in self._whole._functions:
-            return name in acting
+            return name in known_effects
         if name in self._whole._lambdas:
             return any(map(self._changes_others, self._whole._lambdas[name]))
         if name in self._whole._variables:
-            return b"operator()" in acting
+            return b"operator()" in known_effects
         listed = call.child_by_field_name("arguments")
         addresses = (part.type == "pointer_expression" for part in listed.named_children) if listed else ()
         named = name.startswith(b"atomic") or name in (b"exchange", b"swap")
@@ -222,12 +230,12 @@ class _Order:
     def _acts(self, part: Node) -> bool:
         """Whether evaluating an operand or argument may change something."""
         return any(
-            node.type in _CHANGES or self._call_acts(node, self._whole._acting)
+            node.type in _CHANGES or self._call_acts(node, self._whole._with_effects)
             for node in self.tree.nodes(*_CHANGES, "call_expression", within=part)
         )
 
     def _changes_others(self, function: Node) -> bool:
-        """Whether a function assigns to what is not a variable of its own."""
+        """Whether a function assigns to anything but its own local variables."""
         listed = (declared for item in _parameters(function) for declared in self.tree.declared_by(item))
         body = function.child_by_field_name("body")
         values = [declared for declared in listed if not declared.sizes]
@@ -244,7 +252,7 @@ class _Order:
         return False
 
     def _callee(self, call: Node) -> bytes:
-        """The last name of what a call calls; empty for a builtin type."""
+        """The unqualified name of a call's function; empty for a builtin type."""
         function = call.child_by_field_name("function")
         if call.type == "init_declarator":
             function = call.parent.child_by_field_name("type")
@@ -276,7 +284,7 @@ def _below(node: Node | None) -> Iterator[Node]:
 
 
 def _constant(tree: Tree, node: Node) -> bool:
-    """Whether an expression is outside functions, or where constants alone may be, or is not evaluated."""
+    """Whether an expression is outside functions, must be constant, or is not evaluated."""
     inside = False
     for parent in ancestors(node):
         if parent.type in _CONSTANT:

@@ -115,8 +115,8 @@ class Library:
     def schedule(self, seed: int, room: Mapping[str, int] | None = None) -> None:
         """From now on run threads in the random order of `seed` (0: in their usual order).
 
-        `room`: by kernel (name expression), the most bytes of static shared memory with which a GPU holds all
-        of its blocks at once. Where they hold more, and a block waits for one that has not started, the
+        `room`: by kernel (name expression), the most static shared memory in bytes at which a GPU can keep
+        all of its blocks resident. If blocks use more, and a block waits for one that has not started, the
         launch fails. Only the first 64 kernels are considered.
         """
         static_bytes = self._calls.kcu_static_shared_bytes()

@@ -73,7 +73,7 @@ class Memories:
 
     @contextmanager
     def read_only(self, memories: Sequence[Memory]) -> Iterator[None]:
-        """Writes to these allocations fault meanwhile; parts of others are left out."""
+        """A context in which writes to these allocations fault; partial allocations are left out."""
         mapped = [self._mapped.get(memory.address) for memory in memories]
         bodies = [
             (place[1] + GUARD_BYTES, place[2] - 2 * GUARD_BYTES)

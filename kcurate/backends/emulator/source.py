@@ -2,9 +2,9 @@
 
 The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
 checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
-memory; asm statements become C++; loops over volatile values let others run; casts of numbers to integers
-saturate, shifts clamp; pragmas are removed. Line numbers stay the same. The headers in `include/` do the
-rest. Not covered: which code may be judged at all (`kcurate.judge.checks.static`).
+memory; asm statements become C++; loops over volatile values yield to other threads; casts of floats to
+integers saturate, shifts clamp; pragmas are removed. Line numbers stay the same. The headers in `include/` do
+the rest. Not covered: which code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def prepare(code: str) -> str:
 
 
 def shifting(text: str) -> str:
-    """The code with shifts as on a GPU: of all bits or more, too (`kcu_by` in our headers).
+    """The code with shifts as on a GPU, also by the width of the type or more (`kcu_by` in our headers).
 
-    Where two lists of template arguments may be open in the same parentheses, `>>` is a shift if the syntax
-    tree has it as an operator, or half of it.
+    If two template argument lists may be open in the same parentheses, `>>` is a shift only if the syntax
+    tree has an operator there.
     """
     lists, operators = [0], list[frozenset[int]]()
 
@@ -264,7 +264,7 @@ def _directive(match: re.Match[str]) -> str:
 
 
 def _saturated(match: re.Match[str], names: frozenset[str]) -> str:
-    """A cast through a class whose value is what a GPU makes of a number; `names`: of types."""
+    """A cast through a class that converts as a GPU does; `names`: the type names to replace."""
     kind = match["in_c"] or match["named"] or match["called"]
     before = match.string[max(0, match.start() - 80) : match.start()].rstrip()
     word = re.search(r"\w*$", before)

@@ -224,7 +224,7 @@ def builtins() -> frozenset[str]:
 
 @cache
 def _preprocessed() -> str:
-    """What code sees without including a header."""
+    """The preprocessed declarations that code sees without including a header."""
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
         options = (*DEVICE, *COMMON, f"-I{INCLUDE}", "-E", "-P", "-x", "c++")
         done = run([*find().command, *options, str(INCLUDE / "kcurate" / "all.h")], Path(name))
@@ -276,9 +276,9 @@ def shared_object(
 
 
 def foreign(folder: Path, runtime: bytes) -> list[str]:
-    """What a side in `folder` takes from outside itself, the runtime and our headers, by name.
+    """The external symbols that a side in `folder` uses beyond the runtime and our headers.
 
-    The runtime calls the C library; a side may call nothing of it but its mathematics.
+    The runtime calls the C library; a side may call only its mathematical functions.
     """
     needed = _symbols((folder / SIDE_OBJECT).read_bytes(), defined=False)
     needed &= _symbols((folder / SIDE_LIBRARY).read_bytes(), defined=False)
@@ -306,7 +306,7 @@ def _symbols(elf: bytes, *, defined: bool) -> frozenset[str]:
 
 @cache
 def _of_c() -> frozenset[str]:
-    """The C library's functions that our headers call, or compilers by themselves."""
+    """The C library's functions that our headers call, or that compilers insert."""
     text = _preprocessed()
     return (
         _COPIES

@@ -34,7 +34,7 @@ def constant(value: Constant) -> Any:
 
 
 def executed(code: str) -> dict[str, Any]:
-    """Execute a module; its names.
+    """Execute a module; returns its names.
 
     Raises:
         ProblemError: the allow-list refuses the text.

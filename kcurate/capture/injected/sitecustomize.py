@@ -105,7 +105,8 @@ class Recorder:
     def launch(
         self, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Sequence[Any]
     ) -> Launching | None:
-        """Count a launch before it starts; what `done` needs if the launch has a new form, else None."""
+        """Count a launch before it starts; returns what `done` needs if the launch has a new form, else
+        None."""
         key = f"{fn.__module__}.{fn.__qualname__}"
         if getattr(self.tuning, "on", 0):
             return None
@@ -196,7 +197,7 @@ class Recorder:
         self.write(launching.line, launching.device)
 
     def _kept(self, data: bytes | None) -> str | None:
-        """Write the bytes to a new file; its name."""
+        """Write the bytes to a new file; returns its name."""
         if data is None:
             return None
         self.number += 1
@@ -283,7 +284,7 @@ def _unrecorded(bench: Callable[..., Any], recorder: Recorder) -> Callable[..., 
 
 
 class _Guarded:
-    """Lets in one thread at a time, and turns errors into notes, so that the program never sees them."""
+    """Admits one thread at a time, and turns errors into notes, so that the program never sees them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder

@@ -6,7 +6,7 @@
 | `attempts` | the outcome of every answer, on file |
 | `targets`, `examples` | the goal of a search (a kernel, a technique, a variant), and pairs to show in its
 prompts |
-| `gates` | refuses answers before judging, and some after it |
+| `gates` | refuses answers before judging, and drops some after it |
 | `policy` | the next step of a search (`plain`, `climb`, `sqd`) |
 | `history` | what a prompt for a fast side says about the GPU and earlier attempts |
 | `search` | one search: prompt, answer, gates, judge, feedback |

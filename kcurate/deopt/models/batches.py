@@ -40,13 +40,7 @@ class Batches:
     """Batches of one model, saved in `batches/<model>.jsonl`. Not thread-safe."""
 
     def __init__(
-        self,
-        client: ClaudeClient,
-        asking: Asking,
-        path: Path,
-        *,
-        poll_s: float = POLL_S,
-        note: Note = silent,
+        self, client: ClaudeClient, asking: Asking, path: Path, *, poll_s: float = POLL_S, note: Note = silent
     ) -> None:
         self.client = client
         self.asking = asking
@@ -85,13 +79,13 @@ class Batches:
                     exchange = Exchange(ReplyStatus.REJECTED, detail="returned unanswered in every batch")
                 if exchange is not None:
                     answers[request.key] = exchange
-            rest = [request for request in waiting if request.key not in answers]
-            if rest:
-                self._hand_in_and_collect(rest[:MAX_REQUESTS])
+            unanswered = [request for request in waiting if request.key not in answers]
+            if unanswered:
+                self._submit_and_collect(unanswered[:MAX_REQUESTS])
         return answers
 
-    def _hand_in_and_collect(self, requests: Sequence[Request]) -> None:
-        requests, held = self._within_budget(requests)
+    def _submit_and_collect(self, requests: Sequence[Request]) -> None:
+        requests, reserved_usd = self._within_budget(requests)
         try:
             lines = tuple(
                 BatchRequest(r.key, r.prompt, r.sample, r.max_tokens, r.after, r.turn) for r in requests
@@ -102,24 +96,24 @@ class Batches:
             self.note(f"batch {job.id}: {len(requests)} requests submitted; it continues if this is stopped")
             self._collect(job)
         finally:
-            self.asking.budget.settle(held, 0.0)
+            self.asking.budget.settle(reserved_usd, 0.0)
 
     def _within_budget(self, requests: Sequence[Request]) -> tuple[Sequence[Request], float]:
         """As many of the requests as the budget allows (at least one), and the amount reserved for them."""
         budget = self.asking.budget
-        chosen: list[Request] = []
-        held = 0.0
+        affordable: list[Request] = []
+        reserved_usd = 0.0
         for request in requests:
             most = self.asking.most_usd(request, batch=True)
             try:
-                budget.hold(most, wait=not chosen)
+                budget.hold(most, wait=not affordable)
             except BudgetSpentError:
-                if not chosen:
+                if not affordable:
                     raise
                 break
-            chosen.append(request)
-            held += most
-        return chosen, held
+            affordable.append(request)
+            reserved_usd += most
+        return affordable, reserved_usd
 
     def _create(self, job: BatchJob, requests: Sequence[Request]) -> BatchJob:
         entries = [
@@ -141,7 +135,7 @@ class Batches:
     def _adopt(self, job: BatchJob) -> BatchJob | None:
         """Find the batch of a job whose id was lost: same size, created since, belonging to no other job."""
         earliest = datetime.fromisoformat(job.created) - CLOCK_SLACK
-        taken = {other.id for other in self._jobs.values()}
+        ids_in_use = {other.id for other in self._jobs.values()}
 
         def one_try() -> str | None:
             for batch in self._api.list(limit=100):
@@ -151,14 +145,14 @@ class Batches:
                 total = sum(
                     (counts.processing, counts.succeeded, counts.errored, counts.canceled, counts.expired)
                 )
-                if total == len(job.requests) and batch.id not in taken:
+                if total == len(job.requests) and batch.id not in ids_in_use:
                     return str(batch.id)
             return None
 
-        results = self._patiently(lambda: self._call(one_try))
-        if results is None:
+        batch_id = self._patiently(lambda: self._call(one_try))
+        if batch_id is None:
             return None
-        adopted = replace(job, id=results)
+        adopted = replace(job, id=batch_id)
         self._note_job(adopted)
         return adopted
 
@@ -172,31 +166,31 @@ class Batches:
             self.note(f"batch {job.id}: {counts.processing} of {len(job.requests)} still running")
             if self.asking.stop.wait(self.poll_s):
                 raise RemoteError("stopped", where=self.client.where)
-        done: set[str] = set()
-        self._patiently(lambda: self._results(job, done))
+        read_keys: set[str] = set()
+        self._patiently(lambda: self._results(job, read_keys))
         for request in job.requests:
             if self.asking.transcripts.find(request.key) is None:
                 self._returned[request.key] += 1
         self._note_job(replace(job, collected=True))
 
-    def _results(self, job: BatchJob, done: set[str]) -> None:
-        """Read the results; those in `done` were already read by an earlier try."""
+    def _results(self, job: BatchJob, read_keys: set[str]) -> None:
+        """Read the results; those in `read_keys` were already read by an earlier try."""
         by_key = {request.key: request for request in job.requests}
         for entry in self._call(lambda: list(self._api.results(job.id))):
             line = by_key.get(entry.custom_id)
-            if line is None or line.key in done or self.asking.transcripts.find(line.key) is not None:
+            if line is None or line.key in read_keys or self.asking.transcripts.find(line.key) is not None:
                 continue
             exchange = self._exchange(entry.result, str(job.id))
             if exchange is not None:
-                kept = self.asking.keep(self._request(line), exchange, batch=True)
-                self.asking.budget.settle(0.0, kept.cost_usd or 0.0)
+                saved = self.asking.keep(self._request(line), exchange, batch=True)
+                self.asking.budget.settle(0.0, saved.cost_usd or 0.0)
                 self.asking.count_batched(1)
-                if not kept.status.final:
-                    self._rejected[line.key] = kept
-            done.add(line.key)
+                if not saved.status.final:
+                    self._rejected[line.key] = saved
+            read_keys.add(line.key)
 
     def _request(self, line: BatchRequest) -> Request:
-        """The request of a line, as far as its transcript needs it."""
+        """A request rebuilt from its line, with what its transcript needs."""
         last = self.asking.transcripts.find(line.after) if line.after is not None else None
         history = ((last, line.turn),) if last is not None else ()
         return Request(line.key, line.prompt, line.sample, line.max_tokens, history=history, after=line.after)
@@ -212,9 +206,9 @@ class Batches:
         return None
 
     def _note_job(self, job: BatchJob) -> None:
-        known = self._jobs.get(job.intent)
+        is_noted = self._jobs.get(job.intent)
         self._jobs[job.intent] = job
-        store.append_jsonl(self.path, replace(job, requests=()) if known else job)
+        store.append_jsonl(self.path, replace(job, requests=()) if is_noted else job)
 
     def _patiently(self, one_try: Callable[[], Any]) -> Any:
         asking = self.asking

@@ -1,8 +1,8 @@
-"""The tools that a model has while it writes a side: the judge behind each, and the profiler.
+"""Runs the tools that a model has while it writes a side, by the judge and the profiler.
 
-A version is judged once, whatever is asked about it: `compile`, `run_tests` and `time` each tell their part
-of one verdict. Not covered: the schemas and their description (`kcurate.prompts.tools`), the conversation and
-its budgets (`kcurate.models.conversation`).
+A version is judged once: `compile`, `run_tests` and `time` each report a part of its one verdict. Not
+covered: the schemas and their description (`kcurate.prompts.tools`), the conversation and its budgets
+(`kcurate.models.conversation`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Finding = Verdict | Refusal
 
 @dataclass(frozen=True)
 class Workbench(Bench):
-    """The bench of one search. `find` judges a side, once.
+    """The tools of one search. `find` judges a side, once.
 
     `profile`: the counters of a side and of the given one, by side; empty where none can be counted.
     """

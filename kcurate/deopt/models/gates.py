@@ -73,7 +73,7 @@ def _shown_techniques(
 
 @dataclass(frozen=True)
 class Known:
-    """An existing variant; `binary_sha256` is None until it is known.
+    """An existing variant; `binary_sha256` is None until it was compiled.
 
     `techniques` None: it is compared with variants for any technique. `ratio`: the known speedup of a fast
     side; a near-duplicate counts as a new variant if it is faster by `GAIN`.
@@ -107,12 +107,12 @@ class Variants:
         with self._lock:
             return self._refuse(new)
 
-    def admit(self, new: Known) -> Refusal | None:
+    def admit(self, variant: Known) -> Refusal | None:
         """Add a variant unless it is not new; check and addition are atomic."""
         with self._lock:
-            refusal = self._refuse(new)
+            refusal = self._refuse(variant)
             if refusal is None:
-                self._known[new.name] = new
+                self._known[variant.name] = variant
             return refusal
 
     def _refuse(self, new: Known) -> Refusal | None:

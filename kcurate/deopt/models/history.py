@@ -1,4 +1,4 @@
-"""What a prompt for a fast side says besides the code: the GPU, and the measurements of every attempt.
+"""The parts of a prompt for a fast side besides the code: the GPU, and the measurements of every attempt.
 
 Not covered: the findings on the attempt that the next one starts from (`kcurate.prompts.feedback`).
 """
@@ -9,14 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate.deopt.models.policy import Tried
 from kcurate.profiling import counters
-from kcurate.records import (
-    Environment,
-    Resources,
-    SideName,
-    SideReport,
-    Verdict,
-    other_side,
-)
+from kcurate.records import Environment, Resources, SideName, SideReport, Verdict, other_side
 
 _GIVEN = "The given code and all attempts so far, as measured:"
 # The time under the profiler differs from the kernel's real time.
@@ -32,11 +25,11 @@ def gpu_as_text(device: Environment) -> str:
     """A GPU with the limits that matter to kernels; empty for the emulator."""
     if device.backend != "cuda":
         return ""
-    known = device.details
-    facts = [f"compute capability {known['compute_capability']}"] if "compute_capability" in known else []
-    if "multiprocessors" in known:
-        facts.append(f"{known['multiprocessors']} multiprocessors")
-    facts += [f"{int(size) >> 10} KiB {what}" for name, what in _SIZES.items() if (size := known.get(name))]
+    details = device.details
+    facts = [f"compute capability {details['compute_capability']}"] if "compute_capability" in details else []
+    if "multiprocessors" in details:
+        facts.append(f"{details['multiprocessors']} multiprocessors")
+    facts += [f"{int(size) >> 10} KiB {what}" for name, what in _SIZES.items() if (size := details.get(name))]
     return f"{device.device} ({', '.join(facts)})" if facts else device.device
 
 
@@ -56,14 +49,16 @@ def _given_line(history: Sequence[Tried]) -> Iterator[str]:
         given_side = other_side(attempt.attempt.made)
         share = verdict.environment.copy_fraction  # the fast side's; the slow side moves as many bytes
         share = None if share is None else share / verdict.speedup.ratio
-        counted = (
+        counters_of_given = (
             tried.attempt.counters[given_side] for tried in history if given_side in tried.attempt.counters
         )
-        yield f"- given: {'; '.join(_facts(getattr(verdict, given_side), share, next(counted, {})))}"
+        facts = _facts(getattr(verdict, given_side), share, next(counters_of_given, {}))
+        yield f"- given: {'; '.join(facts)}"
         return
 
 
 def _attempt_line(tried: Tried) -> str:
+    """How an attempt ended, its speedup, and its own side's measurements."""
     attempt, verdict = tried.attempt, tried.attempt.verdict
     facts = [str(tried.ended)]
     if verdict is not None:
@@ -75,7 +70,8 @@ def _attempt_line(tried: Tried) -> str:
     return f"- {attempt.place}: {'; '.join(facts)}"
 
 
-def _facts(report: SideReport | None, share: float | None, counted: Mapping[str, float]) -> Iterator[str]:
+def _facts(report: SideReport | None, share: float | None, values: Mapping[str, float]) -> Iterator[str]:
+    """A side's time, share of the copy bandwidth, resources and counters, as far as they are known."""
     if report is not None and report.median_us is not None:
         yield f"{report.median_us:.4g} us"
     if share is not None:
@@ -83,18 +79,18 @@ def _facts(report: SideReport | None, share: float | None, counted: Mapping[str,
     for resources in report.resources if report is not None else ():
         if line := resources_as_text(resources):
             yield line
-    if values := _counters_text(counted):
-        yield f"counters: {values}"
+    if counters_line := _counters_text(values):
+        yield f"counters: {counters_line}"
 
 
-def _counters_text(counted: Mapping[str, float]) -> str:
+def _counters_text(values: Mapping[str, float]) -> str:
     return ", ".join(
-        f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _HIDDEN_COUNTER
+        f"{name} {counters.shown(name, value)}" for name, value in values.items() if name != _HIDDEN_COUNTER
     )
 
 
 def times_as_text(verdict: Verdict, made: SideName) -> str:
-    """What was measured of both sides, one line each."""
+    """The measured times of both sides, one line each."""
     report = getattr(verdict, made)
     share = verdict.environment.copy_fraction
     given_share = share / verdict.speedup.ratio if share is not None and verdict.speedup else None

@@ -87,14 +87,15 @@ class Policy(Protocol):
     name: PolicyName
     candidates: int
 
-    def next(self, tried: Sequence[Tried]) -> Step | None:
+    def next(self, attempts: Sequence[Tried]) -> Step | None:
         """The next step; None: the search is over."""
         ...
 
 
-def hopeless(tried: Sequence[Tried], candidates: int = 1) -> bool:
-    """Whether to give up: for every answer of the last round the model refused or our harness failed."""
-    return bool(tried) and all(_lost(answer.attempt) for answer in tried[-candidates:])
+def hopeless(attempts: Sequence[Tried], candidates: int = 1) -> bool:
+    """Whether to give up: every answer of the last round was a refusal of the model or a failure of our
+    harness."""
+    return bool(attempts) and all(_lost(answer.attempt) for answer in attempts[-candidates:])
 
 
 def _lost(attempt: Attempt) -> bool:
@@ -112,13 +113,13 @@ class Plain:
         self.target = target
         self.rounds = rounds
 
-    def next(self, tried: Sequence[Tried]) -> Step | None:
+    def next(self, attempts: Sequence[Tried]) -> Step | None:
         """The next step; None: accepted, hopeless, or out of rounds."""
         technique = self.target.ladder[0] if self.target.ladder else None
-        if not tried:
+        if not attempts:
             return Step("write", technique)
-        last = tried[-1]
-        if last.accepted or hopeless(tried) or len(tried) >= self.rounds:
+        last = attempts[-1]
+        if last.accepted or hopeless(attempts) or len(attempts) >= self.rounds:
             return None
         return Step("improve" if last.right else "repair", technique, last)
 
@@ -138,29 +139,29 @@ class Climb:
         self.candidates = candidates
         self.idle_answers = idle_rounds * candidates
 
-    def next(self, tried: Sequence[Tried]) -> Step | None:
-        """The next step; None: hopeless, out of rounds, or no further gain. `tried` has whole rounds."""
+    def next(self, attempts: Sequence[Tried]) -> Step | None:
+        """The next step; None: hopeless, out of rounds, or no further gain. `attempts` has whole rounds."""
         technique = self.target.ladder[0] if self.target.ladder else None
-        if not tried:
+        if not attempts:
             return Step("write", technique)
-        over = len(tried) >= self.rounds * self.candidates or hopeless(tried, self.candidates)
-        if over or self._stagnant(tried):
+        over = len(attempts) >= self.rounds * self.candidates or hopeless(attempts, self.candidates)
+        if over or self._stagnant(attempts):
             return None
-        parent = max(tried, key=_progress)
-        return Step("improve" if parent.right else "repair", technique, parent, history=tuple(tried))
+        parent = max(attempts, key=_progress)
+        return Step("improve" if parent.right else "repair", technique, parent, history=tuple(attempts))
 
-    def _stagnant(self, tried: Sequence[Tried]) -> bool:
+    def _stagnant(self, attempts: Sequence[Tried]) -> bool:
         """Whether the last rounds gained nothing, or gains are unknown because nothing is timed."""
-        accepted = [answer for answer in tried if answer.accepted]
-        before = _best(tried[: -self.idle_answers])
+        accepted = [answer for answer in attempts if answer.accepted]
+        before = _best(attempts[: -self.idle_answers])
         return any(answer.ratio is None for answer in accepted) or (
-            before > 0.0 and _best(tried) < GAIN * before
+            before > 0.0 and _best(attempts) < GAIN * before
         )
 
 
-def _best(tried: Sequence[Tried]) -> float:
+def _best(attempts: Sequence[Tried]) -> float:
     """The highest speedup of an accepted answer; 0 without one."""
-    return max((answer.ratio or 0.0 for answer in tried if answer.accepted), default=0.0)
+    return max((answer.ratio or 0.0 for answer in attempts if answer.accepted), default=0.0)
 
 
 def _progress(answer: Tried) -> tuple[bool, float, int, int]:
@@ -181,14 +182,14 @@ class Stages:
         self.rounds = rounds
         self._seed = target.key()
 
-    def next(self, tried: Sequence[Tried]) -> Step | None:
-        """The next step; None: hopeless, out of rounds, or nothing left to do."""
-        if hopeless(tried) or len(tried) >= self.rounds:
+    def next(self, attempts: Sequence[Tried]) -> Step | None:
+        """The next step; None: hopeless, out of rounds, or no action possible."""
+        if hopeless(attempts) or len(attempts) >= self.rounds:
             return None
-        if not tried:
+        if not attempts:
             return self._step("write", None, min(1, len(self.target.ladder)))
-        rng = random.Random(f"{self._seed}-{len(tried)}")
-        possible = {action: parents for action, _ in SHARES if (parents := self._parents(action, tried))}
+        rng = random.Random(f"{self._seed}-{len(attempts)}")
+        possible = {action: parents for action, _ in SHARES if (parents := self._parents(action, attempts))}
         shares = [(action, share) for action, share in SHARES if action in possible]
         if not shares:
             return None
@@ -196,19 +197,19 @@ class Stages:
         parent = rng.choice(possible[action])
         return self._step(action, parent, parent.stage + (action == "deepen"))
 
-    def _parents(self, action: Action, tried: Sequence[Tried]) -> list[Tried]:
+    def _parents(self, action: Action, attempts: Sequence[Tried]) -> list[Tried]:
         """The attempts that a step of this kind can start from."""
         if action == "repair":
-            repaired = {answer.attempt.parent for answer in tried if answer.accepted}
-            failed = [answer for answer in tried if not answer.right and answer.attempt.id not in repaired]
+            repaired = {answer.attempt.parent for answer in attempts if answer.accepted}
+            failed = [answer for answer in attempts if not answer.right and answer.attempt.id not in repaired]
             return failed[-1:]
         accepted = sorted(
-            (answer for answer in tried if answer.accepted), key=lambda answer: answer.ratio or 0.0
+            (answer for answer in attempts if answer.accepted), key=lambda answer: answer.ratio or 0.0
         )
         best = {answer.stage: answer for answer in accepted}
         if action == "improve":
             timed = [answer for answer in best.values() if answer.ratio is not None]
-            return timed + [answer for answer in tried if answer.right and not answer.accepted]
+            return timed + [answer for answer in attempts if answer.right and not answer.accepted]
         deepest = max(best, default=len(self.target.ladder))
         return [best[deepest]] if deepest < len(self.target.ladder) else []
 

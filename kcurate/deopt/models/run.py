@@ -117,7 +117,7 @@ def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> Non
 
 
 def skipped(start: Start, new_goals: int) -> StartOutcome | None:
-    """Why a start gets no search, given how many of its goals are new; None: it does."""
+    """Why a start gets no search, given how many of its goals are new; None if it gets one."""
     if start.problem is None:
         return StartOutcome.NO_PROBLEM
     return None if new_goals else StartOutcome.DUPLICATE
@@ -144,7 +144,7 @@ Report = Callable[[Summary], None]
 
 @dataclass(frozen=True)
 class Seams:
-    """What a test may replace. `judge` None: the judges and the profiler of this machine."""
+    """The parts that a test may replace. `judge` None: the judges and the profiler of this machine."""
 
     judge: JudgeFunction | None = None
     device: Environment = field(default_factory=lambda: Environment("cuda", "test"))
@@ -198,7 +198,7 @@ def search(
 
 
 def spending(config: DeoptConfig) -> Spending:
-    """What the run may spend."""
+    """The limits on what the run spends."""
     return Spending(config.max_usd, config.price, config.max_tokens)
 
 
@@ -298,9 +298,9 @@ def _surroundings(
 
 def goals(config: DeoptConfig, start: Start) -> list[Target]:
     """The goals for a start; empty if its problem is unknown."""
-    wanted = chosen_techniques(config.techniques)
+    chosen = chosen_techniques(config.techniques)
     ladders, language = config.policy == "sqd", config.written_language(start.given)
-    return targets(start, config.written_side, wanted, config.variants, ladders=ladders, language=language)
+    return targets(start, config.written_side, chosen, config.variants, ladders=ladders, language=language)
 
 
 def _searches(
@@ -308,27 +308,27 @@ def _searches(
 ) -> list[StartSearches]:
     """The searches of every start; goals that an earlier start already has are skipped."""
     searches_of: list[StartSearches] = []
-    seen: set[str] = set()
+    seen_keys: set[str] = set()
     archives: dict[str, Variants] = {}
     for start in all_starts:
-        every = goals(config, start)
-        wanted = [goal for goal in every if goal.key() not in seen]
-        seen |= {goal.key() for goal in wanted}
+        all_goals = goals(config, start)
+        new_goals = [goal for goal in all_goals if goal.key() not in seen_keys]
+        seen_keys |= {goal.key() for goal in new_goals}
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, config.written_side)
-        searches = [Search(goal, make_policy(config, goal), around, variants) for goal in wanted]
-        searches_of.append(StartSearches(start, searches, skipped(start, len(wanted))))
+        searches = [Search(goal, make_policy(config, goal), around, variants) for goal in new_goals]
+        searches_of.append(StartSearches(start, searches, skipped(start, len(new_goals))))
     return searches_of
 
 
-def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName) -> None:
+def _add_existing(variants: Variants, start: Start, folder: Path, written: SideName) -> None:
     """Add existing variants: a pair's own side, and those on disk, made by rules or by any model."""
     if start.other is not None:
         variants.add(Known(start.id, None, fingerprint(start.other.code)))
     for path in store.find(folder, "pair.json"):
         candidate = store.read_candidate(path.parent)
-        if path.parent.parent == folder and candidate.origin.made == made:
-            variants.add(known_of(candidate.id, candidate, getattr(candidate, made)))
+        if path.parent.parent == folder and candidate.origin.made == written:
+            variants.add(known_of(candidate.id, candidate, getattr(candidate, written)))
 
 
 def _drive(
@@ -339,24 +339,24 @@ def _drive(
     name: ModelName,
     seams: Seams,
     note: Note,
-    where: str,
+    device: str,
 ) -> KcurateError | None:
-    every = [search for group in searches for search in group.searches]
-    most = len(every) * config.rounds * config.candidates
-    with progress.bar(f"deopt {name.slug}, {where}", most, "attempt") as bar:
+    all_searches = [search for group in searches for search in group.searches]
+    most = len(all_searches) * config.rounds * config.candidates
+    with progress.bar(f"deopt {name.slug}, {device}", most, "attempt") as bar:
 
-        def heard(what: str) -> None:
+        def show_status(what: str) -> None:
             spent = [f"${asking.budget.spent_usd:.4f}"] if asking.price is not None else []
             bar.set_postfix_str(", ".join([*spent, what]), refresh=False)
 
-        def moved() -> None:
+        def advanced() -> None:
             bar.update()
-            heard("")
+            show_status("")
 
-        asking.heard = heard
+        asking.heard = show_status
 
         if config.batch and isinstance(asking.client, ClaudeClient):
             path = workspace.batches / f"{name.slug}.jsonl"
             batches = Batches(asking.client, asking, path, poll_s=seams.poll_s, note=note)
-            return drive_batched(every, asking, batches, threads=config.concurrency, moved=moved)
-        return drive(every, asking, threads=config.concurrency, moved=moved)
+            return drive_batched(all_searches, asking, batches, threads=config.concurrency, moved=advanced)
+        return drive(all_searches, asking, threads=config.concurrency, moved=advanced)

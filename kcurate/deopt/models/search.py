@@ -1,7 +1,8 @@
-"""One search: a conversation in which answers are asked for, judged, and asked for again with what was found.
+"""One search: a conversation in which the model answers, the judge judges, and the next request has the
+findings.
 
-A search hands out its next request and takes the exchange, so one loop serves single requests and batches.
-It replays what earlier runs saved and continues from there: saved answers are not requested again, saved
+A search returns its next request and takes the exchange, so one loop serves single requests and batches. It
+replays what earlier runs saved and continues from there: saved answers are not requested again, saved
 verdicts not judged again. Not covered: the choice of the next step (`policy`), a model's tools (`bench`), who
 answers (`asking`, `batches`).
 """
@@ -52,7 +53,7 @@ class Keep(Protocol):
     """Stores an accepted candidate."""
 
     def __call__(self, candidate: Candidate, verdict: Verdict, *, again: bool) -> None:
-        """Write it; `again`: an earlier run did so, and only missing files are to be written."""
+        """Write it; `again`: an earlier run did so, and only missing files are written."""
         ...
 
 
@@ -86,7 +87,7 @@ class Surroundings:
 
 @dataclass
 class _Waiting:
-    """A step with a pending answer, the search's `number`th. `found`: by candidate, what was judged."""
+    """A step with a pending answer, the search's `number`th. `found`: the verdicts by candidate."""
 
     step: Step
     attempt_id: str
@@ -123,7 +124,8 @@ class Search:
         return [waiting.talk.request for waiting in self._waiting]
 
     def absorb(self, request: Request, exchange: Exchange) -> Attempt | None:
-        """Take the exchange for a pending request. What it hands in is judged and saved; None: it goes on."""
+        """Take the exchange for a pending request. The side that it submits is judged and saved; returns None
+        if the conversation continues."""
         waiting = next(waiting for waiting in self._waiting if waiting.talk.request.key == request.key)
         if not waiting.talk.absorb(exchange):
             return None
@@ -134,7 +136,7 @@ class Search:
         return attempt
 
     def _begin(self, step: Step, number: int) -> _Waiting:
-        """A step's conversation: that of the attempts before it, else a new one."""
+        """Start a step: in the conversation of the attempts before it, else in a new one."""
         asking, limits = self.around.asking, self.around.limits
         with_tools = asking.client.form == "tool"
         waiting: _Waiting
@@ -158,9 +160,10 @@ class Search:
         return waiting
 
     def _going_on(self, step: Step, number: int, bench: Bench) -> Request | None:
-        """The request that goes on after the last answer, or of several in a round after the best.
+        """The request that continues after the last answer, or after the best of a round.
 
-        None: there is nothing to go on from. A model that refused would refuse again with that in view.
+        None if there is no answer to continue from: a model that refused would refuse again with its refusal
+        in view.
         """
         before = step.parent if self.policy.candidates > 1 or not self.tried else self.tried[-1]
         if before is None or before.attempt.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED):
@@ -173,7 +176,7 @@ class Search:
         return self.around.asking.going_on(before.attempt.prompt, turn, number, bench.tools)
 
     def _find(self, waiting: _Waiting, side: Side) -> Finding:
-        """The verdict on a side, or why it is not judged; found out once."""
+        """The verdict on a side, or why it is not judged; computed once."""
         candidate, target, step = (
             self._candidate(waiting.step, waiting.number, side),
             self.target,
@@ -263,7 +266,7 @@ class Search:
         )
 
     def _side(self, exchange: Exchange, before: Sequence[Exchange]) -> Side | str:
-        """The side that the last exchange of a conversation hands in, or why there is none."""
+        """The side that the last exchange of a conversation submits, or why there is none."""
         bench: Bench = Workbench(self.target, _not_here, _not_here) if exchange.content else Bench()
         try:
             reply, form = handed_in(bench, exchange, before)
@@ -325,7 +328,7 @@ def prompt_for(
 ) -> Prompt:
     """The prompt for a step; `limits` of the tools that the model has (None: it has none).
 
-    A fast side is asked for on a `device`, if there is one.
+    The prompt for a fast side names the `device`, if there is one.
     """
     gpu = ""
     if device is not None and target.made == "fast":
@@ -348,9 +351,10 @@ def prompt_for(
 
 
 def turn_for(target: Target, step: Step, before: Tried) -> str:
-    """What is said after the answer `before`, in the same conversation: what was found, and what to do.
+    """The message after the answer `before` in the same conversation: the findings, and what to do.
 
-    The goal is named again where it moves, as in stages. The answer to go on from is shown if it is another.
+    The goal is repeated if it changes, as between stages. The answer to continue from is shown if it is not
+    `before`.
     """
     moves, parent = step.permitted is not None, step.parent
     best = _earlier(target, parent) if parent is not None and parent is not before else None
@@ -366,7 +370,7 @@ def turn_for(target: Target, step: Step, before: Tried) -> str:
 
 
 def _earlier(target: Target, tried: Tried, step: Step | None = None) -> prompts.Earlier:
-    """An answer given before, with what was found; with a `step`, and with its history."""
+    """An earlier answer with its findings; with a `step`, also with that step's history."""
     findings = (
         f"{tried.findings}\n{history.attempts_as_text(step.history)}" if step is not None else tried.findings
     )

@@ -42,24 +42,26 @@ class Target:
         return f"{self.start.id} {names} {self.variant}"
 
     def material(self, gpu: str = "") -> Material:
-        """What the prompts show, with comments removed as in published code; `gpu`: a description."""
+        """The material of the prompts, with comments removed as in published code; `gpu`: its description."""
         start = self.start
         return shown.material_of(self.problem, self.given, self.made, start.family, gpu, self.wants)
 
     def key(self) -> str:
         """The hash of the start and the request."""
         names = ",".join(technique.name for technique in self.ladder)
-        more = () if self.wants == "cuda" else (self.wants,)
-        return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant), *more)
+        suffix = () if self.wants == "cuda" else (self.wants,)
+        return store.content_id(
+            "target", self.start.content_id(), self.made, names, str(self.variant), *suffix
+        )
 
     def candidate(self, name: str, side: Side, model: str, technique: Technique | None) -> Candidate:
         """The pair of the given side and an answer."""
         start, given_side = self.start, self.given
         sides = (side, given_side) if self.made == "slow" else (given_side, side)
-        both = all(side.language == "cuda" for side in sides)
-        shown_in = [set(techniques(side.code.encode())) for side in sides] if both else [set(), set()]
+        is_cuda = all(side.language == "cuda" for side in sides)
+        shown_in = [set(techniques(side.code.encode())) for side in sides] if is_cuda else [set(), set()]
         gained = shown_in[1] - shown_in[0]
-        named = {technique.name} if technique else gained
+        labels = {technique.name} if technique else gained
         about = f"without {technique.name}" if technique and self.made == "slow" else ""
         about = f"with {technique.name}" if technique and self.made == "fast" else about
         return Candidate(
@@ -68,7 +70,7 @@ class Target:
             domain=start.domain,
             license=start.license,
             origin=replace(start.origin, kind="model", made=self.made, model=model, rules=()),
-            techniques=tuple(sorted(named)),
+            techniques=tuple(sorted(labels)),
             description=f"The {other_side(self.made)} side is {start.id}; the {self.made} side was written "
             f"from it {about}".rstrip()
             + ".",
@@ -85,17 +87,17 @@ def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
         InputError: a technique is unknown.
     """
     known = vocabulary()
-    wanted = dict.fromkeys(part.strip() for name in names for part in name.split(",") if part.strip())
-    for name in wanted:
+    names_in_order = dict.fromkeys(part.strip() for name in names for part in name.split(",") if part.strip())
+    for name in names_in_order:
         if name not in known:
             raise OptionError(f"unknown technique {name!r}", where="--techniques", hint=", ".join(known))
-    return tuple(known[name] for name in wanted)
+    return tuple(known[name] for name in names_in_order)
 
 
 def targets(
     start: Start,
-    made: SideName,
-    wanted: Sequence[Technique],
+    written: SideName,
+    requested: Sequence[Technique],
     variants: int,
     *,
     ladders: bool,
@@ -103,26 +105,26 @@ def targets(
 ) -> list[Target]:
     """The goals of a start: one per technique and variant, or with `ladders` one ladder per variant.
 
-    If no techniques are `wanted`, a slow side gets those named for the start, or else those detected in the
-    code, plus once a naive side without any (in ladders only if none is detected). A fast side gets the usual
-    ladder, or without `ladders` no technique.
+    If no techniques are `requested`, a slow side gets those named for the start, or else those detected in
+    the code, plus once a naive side without any (in ladders only if none is detected). A fast side gets the
+    usual ladder, or without `ladders` no technique.
     """
     if start.problem is None:
         return []
     given_side, known = start.given, vocabulary()
-    naive = not wanted and made == "slow"
+    naive = not requested and written == "slow"
     if naive:
         names = [name for name in start.techniques if name in known] or techniques(given_side.code.encode())
-        wanted = [known[name] for name in names if name in known]
-    elif not wanted and ladders:
-        wanted = [known[name] for name in LADDER_FAST]
-    steps: list[tuple[Technique, ...]] = [(technique,) for technique in wanted] or [()]
+        requested = [known[name] for name in names if name in known]
+    elif not requested and ladders:
+        requested = [known[name] for name in LADDER_FAST]
+    steps: list[tuple[Technique, ...]] = [(technique,) for technique in requested] or [()]
     if ladders:
-        steps = [tuple(wanted)]
+        steps = [tuple(requested)]
     targets = [
-        Target(start, given_side, start.problem, made, step, variant, language)
+        Target(start, given_side, start.problem, written, step, variant, language)
         for step in steps
         for variant in range(1, variants + 1)
     ]
-    once = naive and not ladders and () not in steps
-    return [*targets, Target(start, given_side, start.problem, made, ())] if once else targets
+    adds_naive = naive and not ladders and () not in steps
+    return [*targets, Target(start, given_side, start.problem, written, ())] if adds_naive else targets

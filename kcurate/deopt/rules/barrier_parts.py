@@ -101,7 +101,7 @@ class Parts:
         fixed = all(variable.value is not None and self._pure(variable.value) for variable in variables)
         if not fixed or any(self._unsteady(variable) for variable in variables):
             return False
-        if any(self._own(variable.value) for variable in variables):
+        if any(self._is_per_thread(variable.value) for variable in variables):
             self.again.append(declaration)
             self.edits.append(Edit(*line_of(self.tree.source, declaration)))
         else:
@@ -180,7 +180,7 @@ class Parts:
                 return all(change.end_byte <= body for change in changes)
         return False
 
-    def _own(self, node: Node) -> bool:
+    def _is_per_thread(self, node: Node) -> bool:
         """Whether an expression uses the thread's index, or a local derived from it."""
         if any(text == b"threadIdx.x" for _, text in builtins(self.tree, node)):
             return True
@@ -217,7 +217,7 @@ class Parts:
         kinds = ("subscript_expression", "pointer_expression", "call_expression")
         pure = (computes(name) for _, name, _ in self.tree.calls(within=head))
         memory = any(node.type != "call_expression" for node in self.tree.nodes(*kinds, within=head))
-        if self._own(head) or memory or not all(pure):
+        if self._is_per_thread(head) or memory or not all(pure):
             raise Refused("whether a barrier is reached depends on per-thread values or memory")
         for node in self.tree.nodes("identifier", within=head):
             variable = declaration_of(self.tree, self.ranges.function, node)
@@ -248,10 +248,10 @@ class Parts:
             if start <= declaration.declaration.start_byte < end:
                 if len(uses_here) != len(uses):
                     self._declare_before(declaration, statements)
-            elif uses_here and self._takes(declaration, uses_here, statements):
+            elif uses_here and self._must_repeat(declaration, uses_here, statements):
                 needed.add(declaration.name)
         for statement in statements:
-            self._leaves(statement)
+            self._check_jumps(statement)
         self._loop(statements, needed)
 
     def _declare_before(self, variable: Declared, statements: Sequence[Node]) -> None:
@@ -271,7 +271,7 @@ class Parts:
         text = (margin if not margin.strip() else b"") + type_ + variable.name + b";\n"
         self.edits += [Edit(start, start, text), Edit(declaration.start_byte, variable.node.start_byte)]
 
-    def _takes(self, variable: Declared, uses_here: Sequence[Node], statements: Sequence[Node]) -> bool:
+    def _must_repeat(self, variable: Declared, uses_here: Sequence[Node], statements: Sequence[Node]) -> bool:
         """Whether a part must repeat the declaration of an outer local.
 
         Raises:
@@ -289,11 +289,11 @@ class Parts:
             raise Refused("a per-thread value crosses a barrier")
         return False
 
-    def _leaves(self, statement: Node) -> None:
+    def _check_jumps(self, statement: Node) -> None:
         """Check that no `break` or `continue` belongs to an outer loop; it would end the loop over elements.
 
         Raises:
-            Refused: one does.
+            Refused: there is one.
         """
         loops = (*LOOPS, "switch_statement")
         for node in self.tree.nodes("break_statement", "continue_statement", within=statement):

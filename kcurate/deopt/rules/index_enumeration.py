@@ -10,6 +10,7 @@ signed and unsigned arithmetic agree).
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,9 +47,7 @@ def bounds(ranges: Ranges, node: Node) -> Bounds | None:
         return None
     predicates = [enumeration.condition(comparison) for comparison in _conditions(node)]
     conditions = [predicate for predicate in predicates if predicate is not None]
-    count = 1
-    for values in enumeration.variables.values():
-        count *= len(values)
+    count = math.prod(map(len, enumeration.variables.values()))
     if not enumeration.variables or count > MOST:
         return None
     reached = []

@@ -32,11 +32,11 @@ MOST_PADDING = 16
 
 @dataclass(frozen=True, eq=False)
 class _Member:
-    """A shared array, or the parameter at `place` to which one is passed."""
+    """A shared array, or the parameter at `index` to which one is passed."""
 
     function: Function
     array: Declared
-    place: int | None
+    index: int | None
 
 
 def without_padding(subject: Subject) -> Side | NotApplicable:
@@ -46,7 +46,7 @@ def without_padding(subject: Subject) -> Side | NotApplicable:
     extents = _one_block(subject.side)
     for members in _families(subject.tree).values():
         narrow = _narrower(subject.tree, members, extents)
-        if narrow is None or all(member.place is not None for member in members):
+        if narrow is None or all(member.index is not None for member in members):
             continue
         text, width = narrow
         family = _Family(subject.tree, members, width, extents)
@@ -79,9 +79,9 @@ def _families(tree: Tree) -> dict[bytes, list[_Member]]:
                 and declaration.sizes[-1] is not None
             ):
                 members[declaration.sizes[-1].text].append(_Member(function, declaration, None))
-        for place, param in enumerate(function.params):
+        for index, param in enumerate(function.params):
             if param.sizes and param.sizes[-1] is not None and len(param.sizes) + param.stars > 1:
-                members[param.sizes[-1].text].append(_Member(function, param, place))
+                members[param.sizes[-1].text].append(_Member(function, param, index))
     return members
 
 
@@ -121,14 +121,14 @@ class _Family:
         uses = (node for node in self.tree.uses(member.array.name, within=member.function.body))
         if not all(node == member.array.node or self._within(member, node) for node in uses):
             return False
-        if member.place is None:
+        if member.index is None:
             return True
         calls = tuple(self.tree.calls(member.function.name))
         mentions = sum(
             1 for use in self.tree.uses(member.function.name) if use.parent.type != "function_declarator"
         )
         return mentions == len(calls) and all(
-            self._member(arguments[member.place]) for _, _, arguments in calls if member.place is not None
+            self._member(arguments[member.index]) for _, _, arguments in calls if member.index is not None
         )
 
     def _member(self, node: Node) -> bool:
@@ -160,9 +160,9 @@ class _Family:
         """Whether an array is passed to a parameter that changes with it."""
         call, arguments = node.parent.parent, node.parent.named_children
         function = call.child_by_field_name("function") if call.type == "call_expression" else None
-        place = arguments.index(node)
+        index = arguments.index(node)
         return function is not None and any(
-            member.place == place and member.function.name == function.text for member in self.members
+            member.index == index and member.function.name == function.text for member in self.members
         )
 
     def _row(self, ranges: Ranges, row: Node) -> bool:

@@ -33,7 +33,7 @@ class PluginRules:
 
 @cache
 def loaded() -> PluginRules:
-    """The rules of all plugins, by the plugin's name; of two with one name the first."""
+    """The rules of all plugins, in the order of the plugins' names; of two with the same name the first."""
     answer = plugins.every(plugins.RULES, _wrong)
     rules: dict[str, Rule] = {}
     refused = list(answer.refused)
@@ -49,13 +49,14 @@ def loaded() -> PluginRules:
 
 
 def _guarded(rule: Rule, plugin: Plugin) -> Rule:
-    """The rule, which answers where the plugin's function raises or returns something else."""
+    """The rule, as one that returns `PluginFailed` if the plugin's function raises or returns something
+    else."""
 
     def change(subject: Subject) -> Side | NotApplicable:
         try:
             changed: Any = rule.change(subject)
         except Exception as error:  # noqa: BLE001 - the boundary around a stranger's function
-            return PluginFailed(f"{plugin.label}: rule {rule.name!r} failed: {plugins.said(error)}")
+            return PluginFailed(f"{plugin.label}: rule {rule.name!r} failed: {plugins.one_line(error)}")
         if not isinstance(changed, Side | NotApplicable):
             what = f"returned {type(changed).__name__}, not a Side or NotApplicable"
             return PluginFailed(f"{plugin.label}: rule {rule.name!r} {what}")

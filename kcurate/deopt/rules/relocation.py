@@ -39,7 +39,7 @@ class Unknown(Exception):  # noqa: N818 - ends a search for a proof, not an erro
 
 
 @dataclass(frozen=True)
-class Own:
+class ThreadIndex:
     """An index of the storing thread: a built-in or a loop counter, plus the constant `minus` (as text).
 
     `name` is the local that holds it (None: the built-in itself). `key` is the built-in, or the position of
@@ -84,7 +84,7 @@ class Own:
         return [b"%b < %b" % (relocation.owned[key], relocation.text(limit))]
 
 
-def own_index(tree: Tree, function: Function, index: Node) -> Own:
+def own_index(tree: Tree, function: Function, index: Node) -> ThreadIndex:
     """The subscript of a store as the thread's own index plus a constant.
 
     Raises:
@@ -97,7 +97,7 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
             raise Unknown("a subscript is not a single index plus a constant")
         index, minus = bare(left), right.text
     if index.type == "field_expression" and index.text.startswith(b"threadIdx."):
-        return Own(index.text, b"unsigned", minus, None)
+        return ThreadIndex(index.text, b"unsigned", minus, None)
     variable = declaration_of(tree, function, index) if index.type == "identifier" else None
     if variable is None or variable.value is None or variable.stars:
         raise Unknown("a subscript is not one of the thread's own indices")
@@ -105,14 +105,14 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
     if loop.type == "for_statement" and loop.child_by_field_name("initializer") == variable.declaration:
         if changed_at(tree, loop.child_by_field_name("body"), variable.name):
             raise Unknown("the counter of the loop that stores it changes in the body")
-        return Own(variable.node.start_byte, variable.type, minus, loop, variable)
+        return ThreadIndex(variable.node.start_byte, variable.type, minus, loop, variable)
     value = bare(variable.value)
     if (
         value.type == "field_expression"
         and value.text.startswith(b"threadIdx.")
         and not changed_at(tree, function.body, variable.name)
     ):
-        return Own(value.text, variable.type, minus, None, variable)
+        return ThreadIndex(value.text, variable.type, minus, None, variable)
     raise Unknown("a subscript is not one of the thread's own indices")
 
 
@@ -139,7 +139,7 @@ class Relocation:
     kept: set[bytes | int] = field(default_factory=set)
     replaced: bool = False
 
-    def bind(self, own_index: Own, index: Node) -> None:
+    def bind(self, own_index: ThreadIndex, index: Node) -> None:
         """Map an index of the storing thread to the index of the read."""
         places: list[tuple[bytes | int, bytes]] = [
             (own_index.key, own_index.type if own_index.loop else b"unsigned")
@@ -287,7 +287,8 @@ class Relocation:
         )
 
     def _outer(self, node: Node) -> bytes:
-        """A parameter that never changes, or a file-level constant, not shadowed at the read."""
+        """The text of a parameter that never changes, or of a file-level constant, not shadowed at the
+        read."""
         name: bytes = node.text
         if any(declaration.name == name for declaration in self.tree.declared(self.function.body)):
             raise Unknown(f"{name.decode('latin-1')} has several meanings")

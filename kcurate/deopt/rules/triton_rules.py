@@ -223,7 +223,7 @@ def strided_lanes(subject: Subject) -> Side | NotApplicable:
         if (
             len(ranges) != 1
             or member_names(node) & _ORDERED
-            or calls_own(module, node)
+            or calls_module_function(module, node)
             or ODD_STRIDE in _numbers(node)
         ):
             continue
@@ -235,7 +235,7 @@ def strided_lanes(subject: Subject) -> Side | NotApplicable:
     return rewritten(subject, module) if changed else refusal
 
 
-def calls_own(module: ast.Module, node: ast.FunctionDef) -> bool:
+def calls_module_function(module: ast.Module, node: ast.FunctionDef) -> bool:
     """Whether a function calls another function of the module."""
     names = {statement.name for statement in module.body if isinstance(statement, ast.FunctionDef)}
     return any(isinstance(child, ast.Name) and child.id in names for child in ast.walk(node))

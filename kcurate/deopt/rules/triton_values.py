@@ -209,7 +209,7 @@ def double(subject: Subject) -> Side | NotApplicable:
     changed = False
     for launch in launches(subject.side):
         node = functions.pop(launch.launch, None)
-        if node is None or triton_rules.calls_own(module, node) or not _may_widen(node):
+        if node is None or triton_rules.calls_module_function(module, node) or not _may_widen(node):
             continue
         loads = list(calls(node, "load"))
         bases = [base_of(node, load.args[0]) for load in loads]

@@ -1,8 +1,8 @@
 """Buffers behind recorded pointers: an allocation, or the parts of it that several arguments use.
 
-Pointers into one allocation share a buffer if their elements are alike and their offsets can be explained;
-else each has the part up to the next one. Not covered: expressions for offsets and extents
-(`expression_choice`).
+Pointers into one allocation share a buffer if they have one element type and an expression gives each offset;
+otherwise each gets the part of the allocation up to the next pointer. Not covered: expressions for offsets
+and extents (`expression_choice`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ Offset = Callable[[Pointer, Values], Expr | None]
 
 @dataclass(frozen=True)
 class Region:
-    """One buffer: its pointers, its elements in each launch, and what was seen (`before`: at the largest).
+    """One buffer of a draft: the pointers into it, and its elements in each launch.
 
-    `whole`: it is an allocation, not a part of one whose end is only known to lie before the next part.
+    `whole`: the buffer is a whole allocation; otherwise it is a part, whose end is at most where the next
+    part starts. `changed`: some launch changed it. `before`: its recorded contents before the largest launch
+    that has a record of them.
     """
 
     pointers: tuple[Pointer, ...]
@@ -54,13 +56,13 @@ def regions(
 ) -> tuple[list[Region], Mapping[str, Expr]]:
     """The buffers in the order of the first pointer into each, and offsets by the pointer's name."""
     groups = grouped((pointer.targets[0].buffer, pointer) for pointer in pointers)
-    places: list[Region] = []
+    buffers: list[Region] = []
     offsets: dict[str, Expr] = {}
     for group in groups.values():
-        known = _shared(group, offset)
-        places += [_whole(group, launches)] if known is not None else _parts(group, launches)
-        offsets |= known or {}
-    return places, offsets
+        shared_offsets = _shared(group, offset)
+        buffers += [_whole(group, launches)] if shared_offsets is not None else _parts(group, launches)
+        offsets |= shared_offsets or {}
+    return buffers, offsets
 
 
 def _shared(group: Sequence[Pointer], offset: Offset) -> dict[str, Expr] | None:
@@ -70,19 +72,21 @@ def _shared(group: Sequence[Pointer], offset: Offset) -> dict[str, Expr] | None:
         bytes_in = [target.offset for target in pointer.targets]
         if pointer.element != element or any(at % element.size_bytes for at in bytes_in):
             return None
-        known = offset(pointer, tuple(at // element.size_bytes for at in bytes_in))
-        if known is None:
+        expression = offset(pointer, tuple(at // element.size_bytes for at in bytes_in))
+        if expression is None:
             return None
-        offsets[pointer.name] = known
+        offsets[pointer.name] = expression
     return offsets
 
 
 def _whole(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> Region:
     size = group[0].element.size_bytes
-    seen = [launch.buffers[target.buffer] for launch, target in zip(launches, group[0].targets, strict=True)]
-    before = next((stored.before for stored in seen if stored.before is not None), None)
-    changed = any(bool(stored.changed) for stored in seen)
-    return Region(tuple(group), tuple(stored.size_bytes // size for stored in seen), True, changed, before)
+    stored = [
+        launch.buffers[target.buffer] for launch, target in zip(launches, group[0].targets, strict=True)
+    ]
+    before = next((buffer.before for buffer in stored if buffer.before is not None), None)
+    changed = any(bool(buffer.changed) for buffer in stored)
+    return Region(tuple(group), tuple(buffer.size_bytes // size for buffer in stored), True, changed, before)
 
 
 def _parts(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> list[Region]:

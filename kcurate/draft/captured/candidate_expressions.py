@@ -6,6 +6,7 @@ them. Not covered: which names there are, and which of several expressions to ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
 
@@ -16,17 +17,17 @@ from kcurate.records import Expr
 
 Values = tuple[int, ...]
 Names = Mapping[str, Values]
-# Largest factor; of a product of names of which only one value is known, as many give it by chance; and the
-# largest summand.
+# The largest constant factor; the largest one where a match may be chance, since a number has one value in
+# all launches; and the largest constant summand.
 MOST_FACTOR, MOST_OF_ONE = 64, 4
 MOST_SUMMAND = 4
-# Elements or threads that one thread or element may take, in launch configurations.
+# Elements of a thread, or threads of an element, in launch configurations: usual numbers, and rare ones.
 SHARES = (1, 2, 4, 8, 16, 32)
 ODD_SHARES = (3, 5, 6, 7, 9, 10, 12, 24)
-# How many elements are packed into one.
+# How many elements a word may pack.
 PACKED = (2, 3, 4, 8, 16, 32, 64)
 WARP = 32
-# More names than these make no expressions of several.
+# With more names than this, no products of names are tried.
 MAX_NAMES = 10
 
 
@@ -53,11 +54,11 @@ def alike(values: Values, names: Names, powers: bool = False) -> Iterator[str]:
 
     `powers`: also the power of two that is not below another name, such as a block in Triton.
     """
-    for text, known in names.items():
-        yield from _near(values, text, known, most_factor=4)
-        if powers and tuple(1 << (number - 1).bit_length() for number in known if number > 0) == values:
+    for text, name_values in names.items():
+        yield from _near(values, text, name_values, most_factor=4)
+        if powers and tuple(1 << (number - 1).bit_length() for number in name_values if number > 0) == values:
             yield f"pow2(log2({text} - 1) + 1)"
-    yield from (text for text, known in _products(names, 2) if known == values)
+    yield from (text for text, name_values in _products(names, 2) if name_values == values)
 
 
 def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]:
@@ -66,34 +67,34 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
     yield from _equal(values, singles)
     pairs, triples = list(_products(names, 2)), list(_products(names, 3))
     yield from _equal(values, pairs)
-    for text, known in singles:
-        yield from _near(values, text, known, MOST_FACTOR)
+    for text, base in singles:
+        yield from _near(values, text, base, MOST_FACTOR)
     yield from _with_margins(values, singles)
     yield from _equal(values, triples)
-    for text, known in (*pairs, *(triples if len(set(values)) > 1 else ())):
-        yield from _near(values, text, known, MOST_FACTOR)
+    for text, base in (*pairs, *(triples if len(set(values)) > 1 else ())):
+        yield from _near(values, text, base, MOST_FACTOR)
     yield from _packed(values, singles)
-    for unit, (text, known) in product(_units(block), (*singles, *pairs)):
-        yield from _in_blocks(values, text, known, unit, singles)
+    for unit, (text, base) in product(_units(block), (*singles, *pairs)):
+        yield from _in_blocks(values, text, base, unit, singles)
 
 
-def _equal(values: Values, known: Iterable[tuple[str, Values]]) -> Iterator[str]:
-    return (text for text, numbers in known if numbers == values)
+def _equal(values: Values, candidates: Iterable[tuple[str, Values]]) -> Iterator[str]:
+    return (text for text, numbers in candidates if numbers == values)
 
 
 def _with_margins(values: Values, singles: Sequence[tuple[str, Values]]) -> Iterator[str]:
     """Products of two sizes with a border around one or both: `(n + 2)*(m + 2)`."""
     for (left, a), (right, b) in product(singles, singles):
-        for more, less in ((1, 0), (2, 2), (-1, 0), (1, 1), (2, 0), (-1, -1), (-2, -2)):
-            if tuple((x + more) * (y + less) for x, y in zip(a, b, strict=True)) == values:
-                yield f"{_plus(left, more)}*{_plus(right, less)}"
+        for left_margin, right_margin in ((1, 0), (2, 2), (-1, 0), (1, 1), (2, 0), (-1, -1), (-2, -2)):
+            if tuple((x + left_margin) * (y + right_margin) for x, y in zip(a, b, strict=True)) == values:
+                yield f"{_plus(left, left_margin)}*{_plus(right, right_margin)}"
 
 
 def _packed(values: Values, singles: Sequence[tuple[str, Values]]) -> Iterator[str]:
-    """Several elements in a word."""
-    for unit, (text, known) in product(PACKED, singles):
-        if any(x % unit for x in known):  # else it is any fraction
-            yield from _times(values, text, tuple(-(-x // unit) for x in known), unit, MOST_OF_ONE)
+    """Counts of words that hold several elements each: `ceil_div(n, 4)`, or a small multiple of it."""
+    for unit, (text, base) in product(PACKED, singles):
+        if any(x % unit for x in base):  # else it is any fraction
+            yield from _times(values, text, tuple(-(-x // unit) for x in base), unit, MOST_OF_ONE)
 
 
 def _times(values: Values, text: str, rounds: Values, unit: int, most: int) -> Iterator[str]:
@@ -104,15 +105,15 @@ def _times(values: Values, text: str, rounds: Values, unit: int, most: int) -> I
 
 
 def _in_blocks(
-    values: Values, text: str, known: Values, unit: int, singles: Sequence[tuple[str, Values]]
+    values: Values, text: str, base: Values, unit: int, singles: Sequence[tuple[str, Values]]
 ) -> Iterator[str]:
     """A size rounded up to whole blocks, or something for each block of it."""
     several = len(set(values)) > 1
-    blocks = tuple(-(-x // unit) for x in known)
+    blocks = tuple(-(-x // unit) for x in base)
     if tuple(x * unit for x in blocks) == values:
         yield f"align_up({text}, {unit})"
     yield from _times(values, text, blocks, unit, MOST_FACTOR if several else MOST_OF_ONE)
-    for other, times in singles if several or any(x % unit for x in known) else ():
+    for other, times in singles if several or any(x % unit for x in base) else ():
         if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
             yield f"ceil_div({text}, {unit})*{other}"
 
@@ -124,14 +125,14 @@ def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Ite
         for share in SHARES:
             yield from _blocks(values, texts, width * share)
         yield from _equal(values, texts)
-        for text, known in texts:  # a warp, or another part of a block, for each
+        for text, base in texts:  # a warp, or another part of a block, for each
             for threads in (WARP, 2, 4, 8, 16):
-                if tuple(-(-x * threads // width) for x in known) == values:
+                if tuple(-(-x * threads // width) for x in base) == values:
                     yield f"ceil_div({threads}*{text}, {width})"
     tiles = {
-        f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in known)
+        f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in base)
         for unit in dict.fromkeys(extent for extent in block if extent > 1)
-        for text, known in pairs
+        for text, base in pairs
     }
     yield from _equal(values, tiles.items())
     yield from _equal(values, _products(tiles | dict(singles), 2))
@@ -140,50 +141,47 @@ def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Ite
     yield from extents(values, names, block)
 
 
-def _blocks(values: Values, known: Iterable[tuple[str, Values]], unit: int) -> Iterator[str]:
+def _blocks(values: Values, candidates: Iterable[tuple[str, Values]], unit: int) -> Iterator[str]:
     """The blocks of `unit` elements that a size takes."""
-    for text, numbers in known:
+    for text, numbers in candidates:
         if tuple(-(-x // unit) for x in numbers) == values:
             yield f"ceil_div({text}, {unit})" if unit > 1 else text
 
 
-def _near(values: Values, text: str, known: Values, most_factor: int) -> Iterator[str]:
-    """The text itself, and with a constant added, or as a factor or divisor."""
-    if known == values:
+def _near(values: Values, text: str, base: Values, most_factor: int) -> Iterator[str]:
+    """The text itself, or the text plus, times or divided by a constant."""
+    if base == values:
         yield text
         return
-    more = values[0] - known[0]
-    if abs(more) <= MOST_SUMMAND and all(v - k == more for v, k in zip(values, known, strict=True)):
-        yield _plus(text, more)[1:-1]
-    times = values[0] // known[0] if known[0] else 0
-    if 1 < times <= most_factor and all(v == k * times for v, k in zip(values, known, strict=True)):
+    summand = values[0] - base[0]
+    if abs(summand) <= MOST_SUMMAND and all(v - k == summand for v, k in zip(values, base, strict=True)):
+        yield _plus(text, summand)[1:-1]
+    times = values[0] // base[0] if base[0] else 0
+    if 1 < times <= most_factor and all(v == k * times for v, k in zip(values, base, strict=True)):
         yield f"{times}*{text}"
-    parts = known[0] // values[0] if values[0] else 0
+    parts = base[0] // values[0] if values[0] else 0
     usual = parts <= MOST_OF_ONE or parts.bit_count() == 1 or len(set(values)) > 1
-    if 1 < parts <= most_factor and usual and all(k == v * parts for v, k in zip(values, known, strict=True)):
+    if 1 < parts <= most_factor and usual and all(k == v * parts for v, k in zip(values, base, strict=True)):
         yield f"{text}/{parts}" if text.isidentifier() else f"({text})/{parts}"
 
 
-def _plus(text: str, more: int) -> str:
-    return f"({text} {'+' if more > 0 else '-'} {abs(more)})" if more else text
+def _plus(text: str, summand: int) -> str:
+    return f"({text} {'+' if summand > 0 else '-'} {abs(summand)})" if summand else text
 
 
 def _products(names: Names, count: int) -> Iterator[tuple[str, Values]]:
-    """Products of so many names; of different ones first."""
+    """Products of `count` names; those of different names first."""
     if len(names) > MAX_NAMES:
         return
-    chosen = combinations_with_replacement(names, count)
-    for some in sorted(chosen, key=lambda chosen_names: -len(set(chosen_names))):
-        values = [1] * len(names[some[0]])
-        for name in some:
+    combinations = combinations_with_replacement(names, count)
+    for product_names in sorted(combinations, key=lambda factors: -len(set(factors))):
+        values = [1] * len(names[product_names[0]])
+        for name in product_names:
             values = [x * y for x, y in zip(values, names[name], strict=True)]
-        yield "*".join(some), tuple(values)
+        yield "*".join(product_names), tuple(values)
 
 
 def _units(block: Sequence[int]) -> tuple[int, ...]:
-    """What a launch may round up to: its block, along each axis and in all, and shares of it."""
-    threads = 1
-    for extent in block:
-        threads *= extent
-    units = dict.fromkeys(extent * share for extent in (threads, *block) for share in SHARES)
+    """What a launch may round up to: the extents of its block and their product, times each of `SHARES`."""
+    units = dict.fromkeys(extent * share for extent in (math.prod(block), *block) for share in SHARES)
     return tuple(unit for unit in units if unit > 1)

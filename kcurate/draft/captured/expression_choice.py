@@ -1,4 +1,5 @@
-"""Which expression stands for a recorded number: the text's own where it is right, else the simplest one.
+"""Chooses the expression for a recorded number: the host code's own where it gives the number, else the
+simplest one.
 
 Not covered: what can fit at all (`candidate_expressions`), the draft (`from_launches`).
 """
@@ -23,8 +24,8 @@ from kcurate.draft.sketch import OPEN, Draft, Remark
 from kcurate.problem.expressions import MAX_LENGTH, names_in
 from kcurate.records import Arg, BufferArg, CapturedLaunch, Expr, Launch, ValueArg
 
-# How far equal numbers are trusted. `apart`: equal numbers of a single launch stay independent. `joined`:
-# they are the same size. `fixed`: nothing varies; the problem has the recorded size alone.
+# What equal recorded numbers mean. `apart`: numbers that are equal in the only launch are independent sizes.
+# `joined`: they are one size. `fixed`: no size varies; the problem has the recorded one alone.
 Trust = Literal["apart", "joined", "fixed"]
 # Unexplained extents up to this are constants of the code, such as the bins of a histogram.
 MOST_CONSTANT = 1024
@@ -34,10 +35,10 @@ MOST_CONSTANT = 1024
 class FittedExpressions:
     """Expressions for the numbers of some launches, the largest launch first.
 
-    `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
-    the draft read off the host code, `host_names` its names in this draft's words. `small` are constants that
-    become names only where they explain something, up to `most_constant`. `powers`: a number may be the power
-    of two above another.
+    `names`: the sizes so far, with their value in each launch. `values`: the expression of each integer
+    argument. `text`: the draft inferred from the host code. `host_names`: names of the host code, as
+    expressions of this draft. `small`: constants up to `most_constant`, which become names only where an
+    expression needs them. `powers`: a number may be the next power of two above another one.
     """
 
     launches: list[CapturedLaunch]
@@ -50,48 +51,49 @@ class FittedExpressions:
     host_names: dict[str, str] = field(default_factory=dict)
     small: dict[str, Values] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
-    # Whether extents of other buffers vary, which shows that a number that does not is a constant.
+    # Whether an extent of another buffer varies, which shows that an extent that does not is a constant.
     scaled: bool = False
 
     def __post_init__(self) -> None:
-        """Find the text's own launch."""
+        """Find the launch in the host code's draft."""
         sides = self.text.known.sides.values() if self.text is not None else ()
         steps = [step for side in sides for step in side.plan if isinstance(step, Launch)]
         self.step = steps[0] if steps else None
         self.block = tuple(int(extent) for extent in bare(self.launches[0].block))
 
     def value(self, number: Number) -> None:
-        """Find what gives an integer: a constant, an expression over earlier names, or a new name."""
+        """Choose the expression of an integer argument: a constant, one over earlier names, or a new name."""
         values = number.whole
         if values is None:
             return
         varies = len(set(values)) > 1
         host = self._host(number.param)
         hint = host.value if isinstance(host, ValueArg) else host
-        known = self._known(hint) if number.member is None else None
+        translated = self._translated(hint) if number.member is None else None
         if self.trust == "fixed" or (not varies and -1 <= values[0] <= self.most_constant):
             self.values[number.name] = values[0]
             if self.trust != "fixed" and values[0] > 1:
                 self.small[number.name] = values
-        elif isinstance(known, str) and holds(known, values, self.names):
-            self.values[number.name] = known
+        elif isinstance(translated, str) and holds(translated, values, self.names):
+            self.values[number.name] = translated
         else:
             joined = varies or self.trust == "joined"
-            like = next(alike(values, self.names, self.powers), None) if joined else None
-            if like is None:
+            expression = next(alike(values, self.names, self.powers), None) if joined else None
+            if expression is None:
                 name = number.name if number.name not in FUNCTIONS else f"{number.name}_"
                 self.names[name] = values
-                like = name
-            self.values[number.name] = like
+                expression = name
+            self.values[number.name] = expression
         if isinstance(hint, str) and hint.isidentifier() and number.member is None:
             self.host_names.setdefault(hint, str(self.values[number.name]))
 
     def _host(self, param: int) -> Arg | None:
-        """What the text's launch passes to a parameter."""
+        """What the launch in the host code passes to a parameter; None if there is no such launch."""
         return self.step.args[param] if self.step is not None and param < len(self.step.args) else None
 
-    def _known(self, expression: object) -> Expr | None:
-        """An expression of the host code over this draft's names; None where it has others."""
+    def _translated(self, expression: object) -> Expr | None:
+        """An expression of the host code in this draft's names; None if it uses a name that this draft
+        lacks."""
         if not isinstance(expression, str):
             return expression if isinstance(expression, int) else None
         if len(expression) > MAX_LENGTH or OPEN in expression:
@@ -114,9 +116,9 @@ class FittedExpressions:
         """The simplest expression over the names; else a product with small constants, which become names."""
         fitting = next(fits(self.names), None)
         if self.small and (fitting is None or re.search(r"\b\d", fitting)):
-            other = next(fits({**self.names, **self.small}), None)
-            if other is not None and not re.search(r"\b\d", other):
-                fitting = other
+            symbolic = next(fits({**self.names, **self.small}), None)
+            if symbolic is not None and not re.search(r"\b\d", symbolic):
+                fitting = symbolic
             for name in names_in(fitting or 0) & self.small.keys():
                 self.names[name] = self.small.pop(name)
                 self.values[name] = name
@@ -142,9 +144,9 @@ class FittedExpressions:
         guard = bounds.guard(axis)
         above = guard.text() if guard is not None else None
         in_text = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
-        known = self._known(in_text)  # a number may be what the sizes of the host code come to
+        translated = self._translated(in_text)  # a number may be what the sizes of the host code come to
         guarded = f"ceil_div({above}, {covered})" if above and covered > 1 else above
-        expression = self._first(values, (guarded, known if isinstance(known, str) else None))
+        expression = self._first(values, (guarded, translated if isinstance(translated, str) else None))
         if expression is None and max(values) > 1:
             expression = self._searched(lambda names: grids(values, names, covered, self.block))
         if expression is not None:
@@ -165,7 +167,7 @@ class FittedExpressions:
         if not any(values):
             return 0
         host = self._host(pointer.param)
-        in_text = self._known(host.offset) if isinstance(host, BufferArg) else None
+        in_text = self._translated(host.offset) if isinstance(host, BufferArg) else None
         if self.trust == "fixed":
             return values[0] if len(set(values)) == 1 else None
         small = values[0] if len(set(values)) == 1 and values[0] <= size_settings.SMALL else None
@@ -178,7 +180,7 @@ class FittedExpressions:
         if self.trust == "fixed":
             return values[0]
         host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
-        in_text = self._known(host.shape[0]) if host is not None else None
+        in_text = self._translated(host.shape[0]) if host is not None else None
         need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
         if len(set(values)) == 1 and values[0] <= self.most_constant:
             return values[0]
@@ -188,14 +190,14 @@ class FittedExpressions:
         if expression is not None:
             self.scaled = self.scaled or len(set(values)) > 1
             return expression
-        needs = need.expr() if need is not None else 0
-        if isinstance(needs, str):
-            reached = [value_in(needs, self.names, launch) for launch in range(len(values))]
+        needed_extent = need.expr() if need is not None else 0
+        if isinstance(needed_extent, str):
+            reached = [value_in(needed_extent, self.names, launch) for launch in range(len(values))]
             ends = zip(reached, values, strict=True)
             if all(elements is not None and 0 < elements <= most for elements, most in ends):
                 text = f"the kernel's indices end here; the program has {values[0]} elements"
                 self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
-                return needs
+                return needed_extent
         if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.scaled):
             return values[0]
         self.names[f"{region.name}_count"] = values
@@ -207,14 +209,14 @@ class FittedExpressions:
         threads = math.prod(self.block)
         if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.scaled):
             return values[0]
-        in_text = self._known(self.step.shared_bytes) if self.step else None
+        in_text = self._translated(self.step.shared_bytes) if self.step else None
         expression = self._first(values, (in_text,))
         expression = expression or self._searched(partial(extents, values, block=self.block))
         return max(values) if expression is None else expression
 
 
 def bare(axes: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The extents without those at the end that are 1; the first stays."""
+    """The extents without trailing ones; at least one stays."""
     kept = list(axes)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
@@ -222,7 +224,11 @@ def bare(axes: Iterable[Expr]) -> tuple[Expr, ...]:
 
 
 def typical(values: Values) -> int:
-    """One value for an argument that explains nothing: its own, or the smallest beside zero."""
+    """One value for an argument that no size depends on.
+
+    It is the largest launch's if that is small or equal in all launches, else the nonzero one nearest to
+    zero.
+    """
     if len(set(values)) == 1 or 0 <= values[0] <= size_settings.SMALL:
         return values[0]
     return min((value for value in values if value), key=abs)

@@ -1,9 +1,9 @@
-"""A draft from recorded launches: facts where the text of host code only hints.
+"""A draft from recorded launches, which are exact where host code only suggests.
 
 Sizes are the fewest names over which expressions give every recorded extent, scalar and grid, in every
-launch. Where several fit, that of the text is taken. Not covered: reading arguments (`launch_arguments`),
-finding expressions (`candidate_expressions`), contents of buffers (`recorded_contents`), whether the draft
-works (`admit`).
+launch. Where several fit, the host code's own is preferred. Not covered: reading arguments
+(`launch_arguments`), finding expressions (`candidate_expressions`), contents of buffers
+(`recorded_contents`), whether the draft works (`admit`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kcurate.records import (
 )
 from kcurate.suites.problems import tied
 
-# So many small recorded settings are tried beside those of the ladder.
+# How many of the smaller recorded sizes are tested too, beside those of the ladder.
 MAX_RECORDED = 2
 
 
@@ -76,8 +76,8 @@ def recorded(
     launches = _comparable(kernel, capture.launches)
     if function is None or not launches:
         passed = [len(launch.args) for launch in capture.launches]
-        what = f"the record has {passed[0]} arguments" if passed else "no launch"
-        return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
+        mismatch = f"the record has {passed[0]} arguments" if passed else "no launch"
+        return nothing(kernel, f"{mismatch}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
     powers = kernel.language == "triton"
     fitted = FittedExpressions(launches, text, trust, powers=powers, most_constant=most_constant)
@@ -86,7 +86,7 @@ def recorded(
 
 
 def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[CapturedLaunch]:
-    """The launches that one plan can stand for, the largest first."""
+    """The launches that one plan can express, the largest first."""
 
     def size(launch: CapturedLaunch) -> tuple[int, int]:
         return sum(buffer.size_bytes for buffer in launch.buffers), math.prod(launch.grid)
@@ -94,20 +94,23 @@ def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[Capt
     def form(launch: CapturedLaunch) -> object:
         numbers: dict[int, int] = {}
         shared = [
-            (place, pointer.at, numbers.setdefault(pointer.buffer, len(numbers)))
-            for place, arg in enumerate(launch.args)
+            (position, pointer.at, numbers.setdefault(pointer.buffer, len(numbers)))
+            for position, arg in enumerate(launch.args)
             for pointer in sorted(arg.pointers, key=lambda pointer: pointer.at)
         ]
         return shared, launch.block, launch.cluster, launch.cooperative
 
-    fitting_ = [launch for launch in launches if len(launch.args) == len(kernel.params)]
-    ordered = sorted(fitting_, key=size, reverse=True)
+    with_all_arguments = [launch for launch in launches if len(launch.args) == len(kernel.params)]
+    ordered = sorted(with_all_arguments, key=size, reverse=True)
     return [launch for launch in ordered if form(launch) == form(ordered[0])]
 
 
 @dataclass(eq=False)
 class _Reading:
-    """One draft in the making."""
+    """Builds one draft.
+
+    `held`: buffers that the problem does not fill, with what the program's held.
+    """
 
     kernel: Kernel
     device: Code
@@ -134,8 +137,8 @@ class _Reading:
             name: poly for name, value in self.fitted.values.items() if (poly := poly_of(value)) is not None
         }
         bounds = Bounds(self.device, self.function, scalars, self.fitted.block, ())
-        early = [self.fitted.grid(axis, bounds) for axis in range(3)]
-        bounds.grid = [poly_of(extent) for extent in early if extent is not None]
+        grid_so_far = [self.fitted.grid(axis, bounds) for axis in range(3)]
+        bounds.grid = [poly_of(extent) for extent in grid_so_far if extent is not None]
         self.scalars: dict[str, Scalar] = {}
         places, offsets = regions(self.passed.pointers, self.launches, self.fitted.offset)
         self.places = places
@@ -143,13 +146,13 @@ class _Reading:
         counts = {region.name: self.fitted.count(region, bounds) for region in places}
         grid = [
             self.fitted.grid(axis, bounds, last=True) if extent is None else extent
-            for axis, extent in enumerate(early)
+            for axis, extent in enumerate(grid_so_far)
         ]
         bounds.grid = [poly_of(extent) for extent in grid if extent is not None]
         shared = self.fitted.shared()
         buffers = self._buffers(places, counts, bounds)
         uploads = self._uploads(buffers)
-        self._settle([*grid, shared, *offsets.values()], buffers)
+        self._drop_unused_sizes([*grid, shared, *offsets.values()], buffers)
         launch = Launch(
             qualified_kernel(self.device.text, self.kernel.name),
             bare(extent for extent in grid if extent is not None),
@@ -163,7 +166,7 @@ class _Reading:
         return self._finished((*uploads, launch), buffers, bounds.grid, bounds)
 
     def _usage(self, region: Region) -> Usage:
-        """What the kernel does with a buffer, by its text and by what was seen."""
+        """How the kernel accesses a buffer, by its code and by the recorded changes."""
         joined = Usage()
         for pointer in region.pointers:
             joined |= usage(self.device, self.function, pointer.path)
@@ -174,7 +177,7 @@ class _Reading:
     def _buffers(
         self, places: Sequence[Region], counts: Mapping[str, Expr], bounds: Bounds
     ) -> dict[str, Buffer]:
-        known = recorded_contents.Known(places, counts, self.fitted.names, bounds)
+        draft_buffers = recorded_contents.DraftBuffers(places, counts, self.fitted.names, bounds)
         buffers = {}
         for region in places:
             used = self._usage(region)
@@ -182,7 +185,7 @@ class _Reading:
             role = ("inout" if inout else "out") if used.written else "in"
             lanes = region.element.lanes
             shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
-            contents, why = known.init(region, written=used.written)
+            contents, why = draft_buffers.init(region, written=used.written)
             init = None if role == "out" else contents
             if init is not None:
                 self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
@@ -207,8 +210,8 @@ class _Reading:
             short = symbol.name.rpartition("::")[2]
             if not re.search(rf"\b{re.escape(short)}\b", self.device.text):
                 continue
-            seen = Element(symbol.before.dtype) if symbol.before is not None else None
-            element = elements.get(short) or seen
+            recorded_element = Element(symbol.before.dtype) if symbol.before is not None else None
+            element = elements.get(short) or recorded_element
             if element is None or symbol.size_bytes % element.size_bytes:
                 why = Remark(f"buffers.{short}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
                 self.remarks.append(why)
@@ -221,34 +224,36 @@ class _Reading:
             steps.append(Upload(short, name))
         return steps
 
-    def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
-        """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
+    def _drop_unused_sizes(
+        self, launch_expressions: Iterable[Expr | None], buffers: dict[str, Buffer]
+    ) -> None:
+        """Replace sizes that no extent depends on by the recorded numbers, also in tolerances."""
         filled = (buffer.init for buffer in buffers.values() if buffer.init)
         inits = (value for init in filled for value in recorded_contents.values(init))
         shapes = (extent for buffer in buffers.values() for extent in buffer.shape)
-        texts = [text for text in (*used, *shapes) if isinstance(text, str)]
-        named = self.fitted.names.keys()
-        texts += [text for text in inits if isinstance(text, str) and set(names_in(text)) & named]
+        texts = [text for text in (*launch_expressions, *shapes) if isinstance(text, str)]
+        size_names = self.fitted.names.keys()
+        texts += [text for text in inits if isinstance(text, str) and set(names_in(text)) & size_names]
         needed = frozenset[str]().union(*map(names_in, texts))
         for scalar in self.passed.numbers:
             value = self.fitted.values.get(scalar.name)
             if isinstance(value, str) and not names_in(value) <= needed:
                 self.fitted.values[scalar.name] = typical(scalar.whole or (0,))
-        passed = {name: str(values[0]) for name, values in self.fitted.names.items() if name not in needed}
+        constants = {name: str(values[0]) for name, values in self.fitted.names.items() if name not in needed}
         for name, buffer in buffers.items():
             if (allowed := buffer.tolerance) is not None and isinstance(allowed.terms, str):
-                text = re.sub(r"[A-Za-z_]\w*", lambda match: passed.get(match[0], match[0]), allowed.terms)
+                text = re.sub(r"[A-Za-z_]\w*", lambda match: constants.get(match[0], match[0]), allowed.terms)
                 buffers[name] = replace(buffer, tolerance=replace(allowed, terms=text))
         self.fitted.names = {name: values for name, values in self.fitted.names.items() if name in needed}
 
     def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
         """The launch's arguments, in order."""
-        for place, param in enumerate(self.kernel.params):
-            into = [pointer for pointer in self.passed.pointers if pointer.param == place]
+        for position, param in enumerate(self.kernel.params):
+            into = [pointer for pointer in self.passed.pointers if pointer.param == position]
             pointers = [self._target(pointer, offsets) for pointer in into]
-            numbers = [scalar for scalar in self.passed.numbers if scalar.param == place]
-            if place in self.passed.fields:
-                fields = self.passed.fields[place]
+            numbers = [scalar for scalar in self.passed.numbers if scalar.param == position]
+            if position in self.passed.fields:
+                fields = self.passed.fields[position]
                 values: dict[str, Expr | float] = {member.name: 0 for member in fields}
                 for scalar in numbers:
                     values[scalar.member or ""] = self.fitted.values.get(scalar.name, scalar.values[0])
@@ -256,7 +261,7 @@ class _Reading:
                 yield with_pointers(pointers, tuple(pointer.at for pointer in into), param.name)
             elif numbers:
                 yield self._number(numbers[0])
-            elif place in self.passed.nulls:
+            elif position in self.passed.nulls:
                 yield ValueArg(0, "uint64")
             elif pointers:
                 yield pointers[0] if param.pointer else with_pointers(pointers)
@@ -284,37 +289,37 @@ class _Reading:
         return str(value) if plain else ValueArg(value, scalar.dtype)
 
     def _finished(
-        self, steps: tuple[Step, ...], buffers: dict[str, Buffer], others: Sequence[Poly], bounds: Bounds
+        self, steps: tuple[Step, ...], buffers: dict[str, Buffer], grid: Sequence[Poly], bounds: Bounds
     ) -> Draft:
         names = self.fitted.names
         limits: dict[str, int | None] = {name: values[0] for name, values in names.items()}
         counts = [poly_of(buffer.shape[0]) for buffer in buffers.values()]
-        steps_up = size_settings.ladder(limits, [*counts, *others], self.fitted.block)
+        ladder = size_settings.ladder(limits, [*counts, *grid], self.fitted.block)
         bench = {name: values[0] for name, values in names.items()}
         if not names:
-            steps_up = (size_settings.Settings("the recorded one", ({},)),)
+            ladder = (size_settings.Settings("the recorded one", ({},)),)
             if not size_settings.fits(counts, {}, self.most_elements):
                 why = f"no size varies, and the recorded one is above {self.most_elements} elements"
                 self.remarks.append(Remark("sizes.test", why, Reason.ONE_SIZE))
-        elif not steps_up:
+        elif not ladder:
             self.remarks.append(Remark("sizes.test", "sizes of two scales that fit", Reason.ONE_SIZE))
         small = [
             recorded_sizes
             for at in range(1, len(self.launches))
             if (recorded_sizes := {name: values[at] for name, values in names.items()}) != bench
-            and size_settings.fits([*counts, *others], recorded_sizes, size_settings.COMMON_TEST_ELEMENTS)
+            and size_settings.fits([*counts, *grid], recorded_sizes, size_settings.COMMON_TEST_ELEMENTS)
         ][-MAX_RECORDED:]
-        steps_up = tuple(
+        ladder = tuple(
             replace(step, test=(*step.test, *(setting for setting in small if setting not in step.test)))
-            for step in steps_up
+            for step in ladder
         )
-        test = steps_up[0].test if steps_up else (bench,)
+        test = ladder[0].test if ladder else (bench,)
         reals = (region for region in self.places if region.element.dtype in types.FLOATS)
         loose = tuple(region.name for region in reals if self._usage(region).atomic)
         problem = Problem(Sizes(test, bench), buffers, self.scalars, single_size=not names)
         known = known_problem(self.kernel, problem, KnownSide(steps, nondeterministic=loose))
         needs = self._needs(buffers, bounds)
-        return Draft(self.kernel.id, known, tuple(self.remarks), steps_up, needs, held=tuple(self.held))
+        return Draft(self.kernel.id, known, tuple(self.remarks), ladder, needs, held=tuple(self.held))
 
     def _needs(self, buffers: Mapping[str, Buffer], bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
         """Buffers whose indices end before or after their allocation: name, and elements needed."""

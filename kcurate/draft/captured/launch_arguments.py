@@ -55,9 +55,9 @@ class Number:
 
 @dataclass
 class Arguments:
-    """All arguments; by the parameter's place, `fields` are the members of structs with numbers in them.
+    """The arguments of all launches. `fields`: by position, the members of structs that hold numbers.
 
-    `nulls`: the places of null pointers.
+    `nulls`: the positions of null pointers.
     """
 
     pointers: list[Pointer] = field(default_factory=list)
@@ -81,24 +81,24 @@ class Reader:
     aligned: bool = False
 
     def read(self) -> Arguments:
-        """The arguments; what cannot be passed on by a plan is an open remark."""
+        """The arguments; what a plan cannot pass becomes an open remark."""
         arguments = Arguments()
-        for place, param in enumerate(self.kernel.params):
-            name = param.name or f"argument_{place}"
-            passed = [launch.args[place] for launch in self.launches]
+        for position, param in enumerate(self.kernel.params):
+            name = param.name or f"argument_{position}"
+            passed = [launch.args[position] for launch in self.launches]
             size = len(passed[0].hex) // 2
             element = types.element(param.type, self.names, self.code)
             if param.pointer and not any(arg.pointers or arg.hex.strip("0") for arg in passed):
-                arguments.nulls.add(place)
+                arguments.nulls.add(position)
             elif param.pointer:
                 element = types.pointee(param.type, self.names, self.code, aligned=self.aligned)
-                self._pointer(arguments, name, place, param.type, element, passed)
+                self._pointer(arguments, name, position, param.type, element, passed)
             elif element is not None and element.lanes == 1 and element.size_bytes == size:
                 values = tuple(_value(arg, element.dtype, 0) for arg in passed)
-                arguments.numbers.append(Number(name, place, element.dtype, values))
+                arguments.numbers.append(Number(name, position, element.dtype, values))
             elif size == 1 and types.is_empty_struct(param.type, self.names, self.code):
-                arguments.numbers.append(Number(name, place, "uint8", (0,) * len(passed)))
-            elif not self._struct(arguments, name, place, param.type, passed):
+                arguments.numbers.append(Number(name, position, "uint8", (0,) * len(passed)))
+            elif not self._struct(arguments, name, position, param.type, passed):
                 reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
                 arguments.remarks.append(Remark(f"scalars.{name}", f"a {param.type} by value", reason))
         return arguments
@@ -107,7 +107,7 @@ class Reader:
         self,
         arguments: Arguments,
         name: str,
-        place: int,
+        position: int,
         type_text: str,
         element: Element | None,
         passed: Sequence[CapturedArg],
@@ -125,35 +125,35 @@ class Reader:
             text = f"{name} is null in some launches, or points into no allocation; plans cannot pass that"
             arguments.remarks.append(Remark("plan.args", text, Reason.NO_VALUE))
             return
-        arguments.pointers.append(Pointer(name, path or name, place, element, targets, at))
+        arguments.pointers.append(Pointer(name, path or name, position, element, targets, at))
 
     def _struct(
-        self, arguments: Arguments, name: str, place: int, type_text: str, passed: Sequence[CapturedArg]
+        self, arguments: Arguments, name: str, position: int, type_text: str, passed: Sequence[CapturedArg]
     ) -> bool:
-        """Add a struct of numbers and pointers; False: it holds something else, or is laid out otherwise."""
-        held = {pointer.at for arg in passed for pointer in arg.pointers}
-        inside = types.layout(type_text, self.names, self.code, pointers=not self.aligned)
-        if inside is None or types.size_of(inside) != len(passed[0].hex) // 2:
+        """Add a struct of numbers and pointers; returns False if it has other members, or another layout."""
+        pointer_offsets = {pointer.at for arg in passed for pointer in arg.pointers}
+        members = types.layout(type_text, self.names, self.code, pointers=not self.aligned)
+        if members is None or types.size_of(members) != len(passed[0].hex) // 2:
             return False
-        pointers = [member for member in inside if member.pointer and member.at in held]
-        if held != {member.at for member in pointers}:
+        pointers = [member for member in members if member.pointer and member.at in pointer_offsets]
+        if pointer_offsets != {member.at for member in pointers}:
             return False
-        nulls = [member for member in inside if member.pointer and member.at not in held]
+        nulls = [member for member in members if member.pointer and member.at not in pointer_offsets]
         if any(_value(arg, member.field.dtype, member.at) for arg in passed for member in nulls):
             return False  # it points into no allocation
-        for member in inside:
+        for member in members:
             name_of_member, path = f"{name}_{member.field.name}", f"{name}.{member.path}"
             if member in pointers:
                 element = types.pointee(member.pointer, self.names, self.code, aligned=self.aligned)
                 self._pointer(
-                    arguments, name_of_member, place, member.pointer, element, passed, path, member.at
+                    arguments, name_of_member, position, member.pointer, element, passed, path, member.at
                 )
             else:
                 dtype = member.field.dtype
                 values = tuple(_value(arg, dtype, member.at) for arg in passed)
-                arguments.numbers.append(Number(name_of_member, place, dtype, values, member.field.name))
-        if len(pointers) < len(inside):
-            arguments.fields[place] = tuple(member.field for member in inside)
+                arguments.numbers.append(Number(name_of_member, position, dtype, values, member.field.name))
+        if len(pointers) < len(members):
+            arguments.fields[position] = tuple(member.field for member in members)
         return True
 
 

@@ -38,16 +38,16 @@ class Captures:
             for capture in self._by_name.get(kernel.name, ())
             if capture.source == "triton" and capture.launches and _names_constants(capture, kernel.params)
         ]
-        of_file = [each for each in captures if (each.file or "").endswith(kernel.span.path)]
+        of_file = [capture for capture in captures if (capture.file or "").endswith(kernel.span.path)]
         captures = of_file or captures
         by_types = grouped((capture.params, capture) for capture in captures)
-        return _joined(max(by_types.values(), key=_times, default=None))
+        return _joined(max(by_types.values(), key=_launch_count, default=None))
 
     def of(self, kernel: Kernel, code: str) -> Capture | None:
         """The record of a kernel's most launched instance, with the launches of all its programs.
 
-        Kernels that share a name are told apart by their parameters, their namespace, and by a program named
-        like their benchmark.
+        Among kernels of one name, a record is matched by its parameters, then by its namespace, then by a
+        program named after the benchmark.
         """
         captures = [
             capture
@@ -55,15 +55,17 @@ class Captures:
             if capture.source != "triton" and capture.launches and _fits(capture, kernel.params)
         ]
         spaces = [name for name in kernel_signatures(code.encode()) if name.split("::")[-1] == kernel.name]
-        captures = [each for each in captures if Demangled.of(each.kernel).name in spaces] or captures
-        captures = [each for each in captures if kernel.benchmark in each.program] or captures
+        captures = [
+            capture for capture in captures if Demangled.of(capture.kernel).name in spaces
+        ] or captures
+        captures = [capture for capture in captures if kernel.benchmark in capture.program] or captures
         by_instance = grouped((capture.mangled, capture) for capture in captures)
         listed = {"".join(instance.split()) for instance in kernel.instantiations}
 
-        def rank(some: list[Capture]) -> tuple[bool, int]:
-            template = Demangled.of(some[0].kernel).template
-            known = "".join(f"{kernel.name}<{','.join(template)}>".split()) in listed
-            return known, _times(some)
+        def rank(captures_of_instance: list[Capture]) -> tuple[bool, int]:
+            template = Demangled.of(captures_of_instance[0].kernel).template
+            is_listed = "".join(f"{kernel.name}<{','.join(template)}>".split()) in listed
+            return is_listed, _launch_count(captures_of_instance)
 
         return _joined(max(by_instance.values(), key=rank, default=None))
 
@@ -76,15 +78,15 @@ def _names_constants(capture: Capture, params: tuple[Param, ...]) -> bool:
     return all(fixed == launch.constexprs.keys() for launch in capture.launches)
 
 
-def _times(some: list[Capture]) -> int:
-    return sum(launch.times for capture in some for launch in capture.launches)
+def _launch_count(captures: list[Capture]) -> int:
+    return sum(launch.times for capture in captures for launch in capture.launches)
 
 
-def _joined(some: list[Capture] | None) -> Capture | None:
+def _joined(captures: list[Capture] | None) -> Capture | None:
     """The first record with the launches of all."""
-    if some is None:
+    if captures is None:
         return None
-    return replace(some[0], launches=tuple(launch for capture in some for launch in capture.launches))
+    return replace(captures[0], launches=tuple(launch for capture in captures for launch in capture.launches))
 
 
 def _fits(capture: Capture, params: tuple[Param, ...]) -> bool:

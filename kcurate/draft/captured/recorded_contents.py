@@ -1,8 +1,8 @@
 """What a problem's buffers hold, from what a program's held: recorded values, related to the problem's sizes.
 
-Values below another extent stay below it at every size; row starts and columns of a matrix fit together. Not
-covered: what values are like (`kcurate.capture.describing` says), how the kernel uses them
-(`buffer_contents`).
+Integers that stay below an extent in the record stay below it at every size; row starts and columns of a
+sparse matrix are generated together. Not covered: what values are like (`kcurate.capture.describing` says),
+how the kernel uses them (`buffer_contents`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
 from kcurate.records import MOST_VALUE, Contents, Expr, Init
 
-# Of so many uniform values below a limit, the largest is this near to it, in parts of the mean distance.
+# How far below their limit the largest of n uniform values may lie, in mean gaps (range / n).
 NEAR = 10
-Found = tuple[Init, str]
+InitAndComment = tuple[Init, str]
 
 
-def plain(seen: Contents | None, element: Element) -> Found:
-    """Values as recorded, and a comment where there is more to say."""
-    if seen is None or seen.dtype != element.dtype or "lowest" not in seen.facts:
+def plain(record: Contents | None, element: Element) -> InitAndComment:
+    """The generator for recorded values, and a comment on it (empty if it gives what is recorded)."""
+    if record is None or record.dtype != element.dtype or "lowest" not in record.facts:
         real = element.dtype in types.FLOATS
         init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 2})
         return init, "guess: nothing is recorded of its values"
-    if seen.init is not None:
-        return seen.init, ""
-    low, high = seen.facts["lowest"], seen.facts["highest"]
+    if record.init is not None:
+        return record.init, ""
+    low, high = record.facts["lowest"], record.facts["highest"]
     if element.dtype in types.FLOATS and max(-low, high) > MOST_VALUE:
         return plain(None, element)[0], "guess: recorded, it looks like memory that nothing was written to"
-    if element.dtype in types.FLOATS and not seen.facts.get("integral"):
+    if element.dtype in types.FLOATS and not record.facts.get("integral"):
         range_ = {"low": low, "high": high if high > low else low + 1}
         return Init("uniform", range_), "the recorded range; no generator makes such values"
     range_ = {"low": int(low), "high": int(high) + 1}
@@ -46,7 +46,7 @@ def plain(seen: Contents | None, element: Element) -> Found:
 
 
 @dataclass(frozen=True)
-class Known:
+class DraftBuffers:
     """The buffers of a draft: `counts` are their elements over the sizes `names`."""
 
     regions: Sequence[Region]
@@ -54,52 +54,56 @@ class Known:
     names: candidate_expressions.Names
     bounds: Bounds
 
-    def init(self, region: Region, written: bool) -> Found:
-        """What a buffer holds before the launch, and a comment where there is more to say.
+    def init(self, region: Region, written: bool) -> InitAndComment:
+        """The generator for a buffer's contents before the launch, and a comment on it (empty if exact).
 
-        Of one that the kernel only reads, a single value everywhere tells nothing: memory that was allocated
-        and that an earlier kernel would have filled. A kernel that never reads it would give the same.
+        A read-only buffer whose recorded values are all equal counts as not recorded: probably it was only
+        allocated, and the kernel that fills it was not captured. With equal values a kernel that never reads
+        it would pass.
         """
-        seen, element = region.before, region.element
-        if not written and seen is not None and seen.count > 1 and _one_value(seen):
-            inferred = self._read_off(region)
+        record, element = region.before, region.element
+        if not written and record is not None and record.count > 1 and _one_value(record):
+            inferred = self._inferred_contents(region)
             return inferred.init, f"guess: recorded, all its values are one; {inferred.why}"
         integers = element.dtype not in types.FLOATS
-        if seen is None or seen.dtype != element.dtype or "lowest" not in seen.facts:
-            inferred = self._read_off(region)
+        if record is None or record.dtype != element.dtype or "lowest" not in record.facts:
+            inferred = self._inferred_contents(region)
             return inferred.init, f"guess: nothing is recorded of its values; {inferred.why}"
-        if not integers or seen.init in (Init("zeros"), Init("permutation")):
-            return plain(seen, element)
+        if not integers or record.init in (Init("zeros"), Init("permutation")):
+            return plain(record, element)
         matrix = self._matrix(region)
         if matrix is not None:
             return matrix, ""
-        init, why = plain(seen, element)
-        high = self._high(region, seen)
-        kind = init.kind if init.kind in ("sorted", "integers") else "sorted" if seen.facts["sorted"] else ""
+        init, why = plain(record, element)
+        high = self._high(region, record)
+        kind = (
+            init.kind if init.kind in ("sorted", "integers") else "sorted" if record.facts["sorted"] else ""
+        )
         if high is None or init.kind == "arange" or (not kind and init.kind != "sparse"):
-            return (init, why) if init.kind != "csr_offsets" else (self._ascending(seen), "")
-        return Init(kind or "integers", {"low": min(int(seen.facts["lowest"]), 0), "high": high}), ""
+            return (init, why) if init.kind != "csr_offsets" else (self._ascending(record), "")
+        return Init(kind or "integers", {"low": min(int(record.facts["lowest"]), 0), "high": high}), ""
 
-    def _high(self, region: Region, seen: Contents) -> str | None:
-        """What integers lie below: as the kernel uses them, or an extent; None: nothing is near."""
-        lowest, highest = int(seen.facts["lowest"]), int(seen.facts["highest"])
+    def _high(self, region: Region, record: Contents) -> str | None:
+        """The exclusive upper bound of integers: how the kernel uses them, or an extent; None: no extent is
+        near."""
+        lowest, highest = int(record.facts["lowest"]), int(record.facts["highest"])
         used = self._used(region)
         if used is not None and lowest >= 0:
             text = used.params.get("high")
             value = self._value(text)
             if isinstance(text, str) and value is not None and value > highest:
                 return text
-        return self._limit(highest, seen.count, lowest)
+        return self._limit(highest, record.count, lowest)
 
-    def _read_off(self, region: Region) -> Inferred:
-        """What the kernel's text tells of the values."""
+    def _inferred_contents(self, region: Region) -> Inferred:
+        """The contents inferred from the kernel's code."""
         extents = {region.path: self._poly(region) for region in self.regions}
-        known = Extents(extents, {region.path: region.element for region in self.regions})
-        return contents(region.path, self.bounds, known)
+        kernel_extents = Extents(extents, {region.path: region.element for region in self.regions})
+        return contents(region.path, self.bounds, kernel_extents)
 
     def _used(self, region: Region) -> Init | None:
-        """What the kernel's text tells of the values as indices into other buffers."""
-        init = self._read_off(region).init
+        """The generator inferred from how the kernel indexes with the values; None if it does not."""
+        init = self._inferred_contents(region).init
         bounded = init.kind == "integers" and isinstance(init.params.get("high"), str)
         return init if bounded or region.element.fields else None
 
@@ -109,8 +113,8 @@ class Known:
     def _value(self, text: object) -> int | None:
         return candidate_expressions.value_in(text, self.names, 0) if isinstance(text, str | int) else None
 
-    def _ascending(self, seen: Contents) -> Init:
-        return Init("sorted", {"low": int(seen.facts["lowest"]), "high": int(seen.facts["highest"]) + 1})
+    def _ascending(self, record: Contents) -> Init:
+        return Init("sorted", {"low": int(record.facts["lowest"]), "high": int(record.facts["highest"]) + 1})
 
     def _extents(self) -> Iterator[tuple[str, int]]:
         """Every expression that may limit values, with its recorded value."""
@@ -138,32 +142,38 @@ class Known:
             params: dict[str, int | float | str | bool] = {"rows": rows.expr()}
             params["nnz"] = self.counts[entries[0].name]
             if columns and columns[0].before is not None:
-                seen = columns[0].before
+                record = columns[0].before
                 used = self._used(columns[0])
                 limit = used.params["high"] if used else None
-                near = self._limit(int(seen.facts["highest"]), seen.count, 0)
-                params["cols"] = limit or near or int(seen.facts["highest"]) + 1
+                near = self._limit(int(record.facts["highest"]), record.count, 0)
+                params["cols"] = limit or near or int(record.facts["highest"]) + 1
             return Init("csr_offsets" if region is starts else "csr_columns", params)
         return None
 
     def _entries(self, starts: Region) -> list[Region] | None:
-        """The buffers with one element for each entry that row starts count; None: these are none."""
-        seen = starts.before
-        if seen is None or seen.init is None or seen.init.kind != "csr_offsets":
+        """The integer buffers with one element per matrix entry if `starts` holds row starts, else None."""
+        record = starts.before
+        if record is None or record.init is None or record.init.kind != "csr_offsets":
             return None
-        total = int(seen.facts["last"])
-        as_long = (each for each in self.regions if each is not starts and each.elements[0] == total)
-        whole = (each for each in as_long if each.before and each.element.dtype not in types.FLOATS)
-        return [each for each in whole if each.before and each.before.facts.get("lowest", -1) >= 0] or None
+        total = int(record.facts["last"])
+        as_long = (region for region in self.regions if region is not starts and region.elements[0] == total)
+        integer_buffers = (
+            region for region in as_long if region.before and region.element.dtype not in types.FLOATS
+        )
+        return [
+            region
+            for region in integer_buffers
+            if region.before and region.before.facts.get("lowest", -1) >= 0
+        ] or None
 
 
-def _one_value(seen: Contents) -> bool:
+def _one_value(record: Contents) -> bool:
     """Whether all recorded values are equal."""
-    return "lowest" in seen.facts and seen.facts["lowest"] == seen.facts["highest"]
+    return "lowest" in record.facts and record.facts["lowest"] == record.facts["highest"]
 
 
 def values(init: Init) -> Iterable[object]:
-    """What an initialiser's parameters are; those of the members of structs stand in one text."""
+    """The values of an initialiser's parameters; for `records`, those of every member."""
     if init.kind == "records":
         return re.findall(r"=([^\s;]+)", str(init.params["fields"]))
     return init.params.values()

@@ -9,7 +9,7 @@ Not covered: kernels that nothing recorded (there is no draft for them).
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -54,36 +54,49 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     """The draft that the recorded launches of a kernel in Triton give."""
     kinds = list(zip(kernel.params, capture.params, strict=True))
     passed = [(param, kind) for param, kind in kinds if kind not in ("constexpr", NULL)]
-    for param, kind in passed:
-        if kind.removeprefix("*") not in C_TYPES:
-            return nothing(kernel, f"the program passes {kind} for {param.name}")
-        if not kind.startswith("*") and DTYPE_OF_KIND[kind] not in SCALARS:
-            return nothing(kernel, f"plans cannot pass {param.name}, of the type {kind}")
     names = [param.name for param, kind in kinds if kind == "constexpr"]
     launches = [_without_nulls(launch) for launch in _fit_for_one_plan(capture.launches, names)]
+    if why := _unsupported(passed, {name: launches[0].constexprs[name] for name in names}):
+        return nothing(kernel, why)
     sizes = tuple(name for name in names if _may_be_size([launch.constexprs[name] for launch in launches]))
-    for name in names:
-        value = launches[0].constexprs[name]
-        if isinstance(value, str) and not TEXT.fullmatch(f"'{value}'"):
-            return nothing(kernel, f"plans cannot set {name} to {value!r}")
     params = [
         *(Param(param.name, _c_type(kind), pointer=kind.startswith("*")) for param, kind in passed),
         *(Param(name, "int") for name in sizes),
     ]
-    stand_in_code = _cuda_stand_in(kernel.name, params, code)
     widths = [numpy_dtype(DTYPE_OF_KIND[kind.removeprefix("*")]).itemsize for _, kind in passed]
-    apart = (_one_buffer_per_tensor(launch, widths) for launch in launches)
-    cuda_capture = replace(capture, launches=tuple(_cuda_launch(launch, names, sizes) for launch in apart))
-    stand_in = replace(kernel, params=tuple(params))
-    draft = recorded(stand_in, stand_in_code, cuda_capture, None, trust, most_elements)
+    separated = (_one_buffer_per_tensor(launch, widths) for launch in launches)
+    cuda_launches = tuple(_cuda_launch(launch, names, sizes) for launch in separated)
+    draft = recorded(
+        replace(kernel, params=tuple(params)),
+        _cuda_stand_in(kernel.name, params, code),
+        replace(capture, launches=cuda_launches),
+        None,
+        trust,
+        most_elements,
+    )
     nulls = tuple(param.name for param, kind in kinds if kind == NULL)
     nulls += tuple(name for name in names if launches[0].constexprs[name] is None)
     sides = {
         name: _triton_side(side, names, sizes, launches[0], nulls) for name, side in draft.known.sides.items()
     }
-    several = len({tuple(sorted(each.constexprs.items())) for each in kernel.configurations}) > 1
+    constants = {tuple(sorted(configuration.constexprs.items())) for configuration in kernel.configurations}
     known = tied(replace(draft.known, sides=sides), code)
-    return replace(draft, known=known, one_of_several=several)
+    return replace(draft, known=known, one_of_several=len(constants) > 1)
+
+
+def _unsupported(
+    passed: Sequence[tuple[Param, str]], constexprs: Mapping[str, int | float | bool | str | None]
+) -> str | None:
+    """Why a plan cannot make a launch with arguments of these types and these constants; None: it can."""
+    for param, kind in passed:
+        if kind.removeprefix("*") not in C_TYPES:
+            return f"the program passes {kind} for {param.name}"
+        if not kind.startswith("*") and DTYPE_OF_KIND[kind] not in SCALARS:
+            return f"plans cannot pass {param.name}, of the type {kind}"
+    for name, value in constexprs.items():
+        if isinstance(value, str) and not TEXT.fullmatch(f"'{value}'"):
+            return f"plans cannot set {name} to {value!r}"
+    return None
 
 
 def _c_type(kind: str) -> str:
@@ -146,13 +159,13 @@ def _without_nulls(launch: CapturedLaunch) -> CapturedLaunch:
 
 
 def _cuda_launch(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str]) -> CapturedLaunch:
-    """The launch with the sizes among its constants as arguments; a block is what its other constants say."""
+    """The launch with the sizes among its constants as arguments; its block has the extents of the others."""
     values = {name: value for name in names if type(value := launch.constexprs[name]) is int}
     block = sorted((value for name, value in values.items() if name not in sizes and value > 1), reverse=True)
-    more = (CapturedArg(int(values[name]).to_bytes(4, "little", signed=True).hex()) for name in sizes)
+    size_args = (CapturedArg(int(values[name]).to_bytes(4, "little", signed=True).hex()) for name in sizes)
     extents = ([*block, 1, 1, 1])[:3]
     return replace(
-        launch, block=(extents[0], extents[1], extents[2]), args=(*launch.args, *more), shared_bytes=0
+        launch, block=(extents[0], extents[1], extents[2]), args=(*launch.args, *size_args), shared_bytes=0
     )
 
 

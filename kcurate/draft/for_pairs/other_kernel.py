@@ -48,7 +48,8 @@ from kcurate.records import (
 from kcurate.suites.problems import find_problem, own_problem
 
 FORM_NAME = "problem.toml"
-# The sizes at which the extents of two kernels' buffers are compared are multiples: divisions are exact.
+# Extents of two kernels' buffers are compared at multiples of this, which has many divisors: divisions are
+# exact.
 _SAMPLE = 5040
 # Lanes of vector types, such as `float4`.
 VECTORS = frozenset({2, 4, 8})
@@ -68,7 +69,7 @@ class PlacedProblem:
 class PairKernel:
     """A kernel that a pair compares: its record, its folder, its side's code (more kernels may be in it).
 
-    `own_launch`: it has to be launched as its draft says, never as the other kernel.
+    `own_launch`: the user gave its launch, so that the other kernel's launch never replaces it.
     """
 
     kernel: Kernel
@@ -87,7 +88,7 @@ class PairKernel:
         return PlacedProblem(problem.problem, problem.sides[variant], "known") if problem else None
 
     def unfinished_draft(self) -> PlacedProblem | None:
-        """The same from an unfinished draft, for its launch; None if there is none."""
+        """The problem and launch in its unfinished draft; None if there is no readable draft."""
         try:
             data = tomllib.loads(own_files.read(self.folder / FORM_NAME).decode())
             data.pop("draft", None)
@@ -104,29 +105,29 @@ class PairKernel:
         return next((item for item in items if item.kernel and item.names and item.names[-1] == name), None)
 
 
-def counterpart(known: PlacedProblem, first: PairKernel, other: PairKernel) -> Side | str:
+def counterpart(first_placed: PlacedProblem, first: PairKernel, other: PairKernel) -> Side | str:
     """The other kernel as a side of the same problem; or why it cannot be one."""
     definition, other_definition = first.definition(), other.definition()
-    launched = {launch.launch for launch in launches_of(known.side.plan)}
+    launched = {launch.launch for launch in launches_of(first_placed.side.plan)}
     if definition is None or launched != {_name(definition)}:
         return f"the plan of {first.kernel.name} launches other kernels too"
     if other_definition is None:
         return f"{other.kernel.name} is not in the code of its side"
-    places = match(first.kernel.params, other.kernel.params)
-    if isinstance(places, str):
-        return f"{other.kernel.name}: {places} of {first.kernel.name}"
-    own = other.known() or other.unfinished_draft()
-    if unfilled := _filled_by(own) - _filled_by(known):
+    matched = match(first.kernel.params, other.kernel.params)
+    if isinstance(matched, str):
+        return f"{other.kernel.name}: {matched} of {first.kernel.name}"
+    other_placed = other.known() or other.unfinished_draft()
+    if unfilled := _filled_by(other_placed) - _filled_by(first_placed):
         names = ", ".join(sorted(unfilled))
         return f"{other.kernel.name}: constant memory {names} is not filled for {first.kernel.name}"
     translation = _PlanTranslation(
-        known.problem, first.kernel.params, other, other_definition, tuple(places), own
+        first_placed.problem, first.kernel.params, other, other_definition, tuple(matched), other_placed
     )
     try:
-        plan = tuple(translation.plan(known.side.plan))
+        plan = tuple(translation.plan(first_placed.side.plan))
     except ProblemError as error:
         return f"{other.kernel.name}: {error.what}"
-    return Side(other.code, plan, nondeterministic=loose_outputs(other.code, known.problem))
+    return Side(other.code, plan, nondeterministic=loose_outputs(other.code, first_placed.problem))
 
 
 def _filled_by(known: PlacedProblem | None) -> set[str]:
@@ -135,25 +136,26 @@ def _filled_by(known: PlacedProblem | None) -> set[str]:
     return {step.upload for step in plan if isinstance(step, Upload)}
 
 
-def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
-    """For each of `other` the index of its counterpart in `params`, or an error naming those without one.
+def match(params: Sequence[Param], others: Sequence[Param]) -> list[int] | str:
+    """For each of `others` the index of its counterpart in `params`, or an error naming those without one.
 
     First by name (two pointers, or two values), then in order among those of the same type, then among values
     that are all integers or all real.
     """
     free = dict(enumerate(params))
-    places: dict[int, int] = {}
+    matched: dict[int, int] = {}
     for fits in (_same_name, _same_type, _same_but_const, _same_kind):
-        for at, other_param in enumerate(other):
-            fitting = (place for place, param in free.items() if fits(param, other_param))
-            place = next(fitting, None) if at not in places else None
-            if place is not None:
-                places[at] = place
-                del free[place]
-    lost = [f"{param.type} {param.name}" for at, param in enumerate(other) if at not in places]
-    if lost:
-        return f"no parameter for {', '.join(lost)} among the parameters ({', '.join(map(_spelled, params))})"
-    return [places[at] for at in range(len(other))]
+        for at, other_param in enumerate(others):
+            fitting = (index for index, param in free.items() if fits(param, other_param))
+            index = next(fitting, None) if at not in matched else None
+            if index is not None:
+                matched[at] = index
+                del free[index]
+    unmatched = [f"{param.type} {param.name}" for at, param in enumerate(others) if at not in matched]
+    if unmatched:
+        lost = ", ".join(unmatched)
+        return f"no parameter for {lost} among the parameters ({', '.join(map(_declared, params))})"
+    return [matched[at] for at in range(len(others))]
 
 
 def _same_name(param: Param, other: Param) -> bool:
@@ -180,7 +182,7 @@ def _bare(param: Param) -> str:
     return _QUALIFIERS.sub("", param.type)
 
 
-def _spelled(param: Param) -> str:
+def _declared(param: Param) -> str:
     return f"{param.type} {param.name}"
 
 
@@ -190,7 +192,7 @@ def launches_of(plan: Sequence[Step]) -> list[Launch]:
 
 
 def shown_launch(launch: Launch) -> str:
-    """Grid and block, as in `rows x 1, 128`."""
+    """Grid and block as text, such as `rows x 1, 128`."""
     grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
     return f"{grid}, {block}"
 
@@ -204,16 +206,16 @@ def _name(item: Item) -> str:
 class _PlanTranslation:
     """Translates a plan of the first kernel into one of the other.
 
-    `params`: the first one's. `definition`: the other one. `places`: as from `match`. `own`: the other
-    kernel's own problem and launch.
+    `params`: the first kernel's parameters. `definition`: the other kernel. `matched`: as from `match`.
+    `other_placed`: the other kernel's own problem and launch, if known.
     """
 
     problem: Problem
     params: tuple[Param, ...]
     other: PairKernel
     definition: Item
-    places: tuple[int, ...]
-    own: PlacedProblem | None
+    matched: tuple[int, ...]
+    other_placed: PlacedProblem | None
 
     def plan(self, plan: Sequence[Step]) -> Iterator[Step]:
         """The plan with the other kernel; uploads to symbols that it does not declare are dropped."""
@@ -231,18 +233,18 @@ class _PlanTranslation:
         """The other kernel's own launch if it can be expressed in this problem's sizes, else as `step`.
 
         Raises:
-            ProblemError: it cannot, and the kernel has to be launched so.
+            ProblemError: it cannot be expressed, and the kernel must have its own launch.
         """
-        passed = [step.args[place] for place in self.places]
-        params = [self.params[place] for place in self.places]
+        passed = [step.args[place] for place in self.matched]
+        params = [self.params[place] for place in self.matched]
         args = tuple(
             _typed(arg, self.problem, param, other_param)
             for arg, param, other_param in zip(passed, params, self.other.kernel.params, strict=True)
         )
         template = step.template if self.definition.template else ()
         plain = replace(step, launch=_name(self.definition), args=args, template=template)
-        launches = launches_of(self.own.side.plan) if self.own else []
-        if self.own is None or len(launches) != 1 or len(launches[0].args) != len(args):
+        launches = launches_of(self.other_placed.side.plan) if self.other_placed else []
+        if self.other_placed is None or len(launches) != 1 or len(launches[0].args) != len(args):
             return self._as_the_first(plain)
         (launch,) = launches
         names, agree = self._naming(passed, launch.args)
@@ -260,32 +262,34 @@ class _PlanTranslation:
             return self._as_the_first(plain)
 
     def _naming(self, passed: Sequence[Arg], own_args: Sequence[Arg]) -> tuple[dict[str, Expr], bool]:
-        """What the names in the other kernel's launch stand for; whether its buffers then have these sizes.
+        """What the names in the other kernel's launch stand for, and whether any of its buffers then matches
+        in bytes.
 
-        A name is the argument in its place, or the same name here: `n` for `n`, where one of the two kernels
-        is passed `n/4`; or it counts vectors: `cols4` for `cols / 4`. The buffers tell.
+        A name is the argument in its place, or the same name here (`n` for `n`, where one of the kernels is
+        passed `n/4`), or it counts vectors (`cols4` for `cols / 4`). The reading with the most matching
+        buffers is taken.
         """
-        assert self.own is not None
-        its_problem = self.own.problem
-        by_place = _names(passed, own_args, self.problem, its_problem)
+        assert self.other_placed is not None
+        other_problem = self.other_placed.problem
+        by_place = _names(passed, own_args, self.problem, other_problem)
         by_name = {**by_place, **{name: name for name in self.problem.sizes.headline}}
-        lanes = {buffer.shape[-1] for buffer in its_problem.buffers.values() if buffer.shape} & VECTORS
+        lanes = {buffer.shape[-1] for buffer in other_problem.buffers.values() if buffer.shape} & VECTORS
         by_vectors = [
             {**by_place, name: f"{bracketed(str(by_place[name]))}/{count}"}
             for count in sorted(lanes)
-            for name in its_problem.sizes.headline
+            for name in other_problem.sizes.headline
             if name in by_place
         ]
         pairs = [
-            (self.problem.buffers[arg], its_problem.buffers[own_arg])
+            (self.problem.buffers[arg], other_problem.buffers[own_arg])
             for arg, own_arg in zip(passed, own_args, strict=True)
             if isinstance(arg, str) and isinstance(own_arg, str)
-            if arg in self.problem.buffers and own_arg in its_problem.buffers
+            if arg in self.problem.buffers and own_arg in other_problem.buffers
         ]
         sample = {name: _SAMPLE * at for at, name in enumerate(self.problem.sizes.headline, start=1)}
 
         def agreeing(names: Mapping[str, Expr]) -> int:
-            return sum(_same_bytes(buffer, its_buffer, names, sample) for buffer, its_buffer in pairs)
+            return sum(_same_bytes(buffer, other_buffer, names, sample) for buffer, other_buffer in pairs)
 
         best = max((by_place, by_name, *by_vectors), key=agreeing)
         return best, agreeing(best) > 0
@@ -313,7 +317,7 @@ def _typed(arg: Arg, problem: Problem, param: Param, other: Param) -> Arg:
 
 
 def _names(
-    passed: Sequence[Arg], own_args: Sequence[Arg], problem: Problem, its_problem: Problem
+    passed: Sequence[Arg], own_args: Sequence[Arg], problem: Problem, other_problem: Problem
 ) -> dict[str, Expr]:
     """What the names in the other kernel's own launch stand for, as expressions of this problem."""
     names: dict[str, Expr] = {}
@@ -321,32 +325,37 @@ def _names(
     for value, own_value in zip(map(_value, passed), map(_value, own_args), strict=True):
         if isinstance(value, BufferArg) or isinstance(own_value, BufferArg):
             continue
-        buffer, its_buffer = problem.buffers.get(str(value)), its_problem.buffers.get(str(own_value))
-        if buffer is not None and its_buffer is not None:
-            shapes |= {str(own): extent for extent, own in zip(buffer.shape, its_buffer.shape, strict=False)}
-        elif buffer is None and its_buffer is None and isinstance(own_value, str):
+        buffer, other_buffer = problem.buffers.get(str(value)), other_problem.buffers.get(str(own_value))
+        if buffer is not None and other_buffer is not None:
+            shapes |= {
+                str(own_extent): extent
+                for extent, own_extent in zip(buffer.shape, other_buffer.shape, strict=False)
+            }
+        elif buffer is None and other_buffer is None and isinstance(own_value, str):
             names[own_value] = value
-    numbers = {name: scalar.value for name, scalar in its_problem.scalars.items()}
-    whole = {name: value for name, value in numbers.items() if isinstance(value, int)}
-    same = {name: name for name in problem.sizes.headline}
-    return {**same, **whole, **shapes, **names}
+    numbers = {name: scalar.value for name, scalar in other_problem.scalars.items()}
+    integers = {name: value for name, value in numbers.items() if isinstance(value, int)}
+    unchanged = {name: name for name in problem.sizes.headline}
+    return {**unchanged, **integers, **shapes, **names}
 
 
 def _same_bytes(
-    buffer: Buffer, its_buffer: Buffer, names: Mapping[str, Expr], sample: Mapping[str, int]
+    buffer: Buffer, other_buffer: Buffer, names: Mapping[str, Expr], sample: Mapping[str, int]
 ) -> bool:
     """Whether two buffers have as many bytes, the second with its sizes renamed."""
     try:
         count = math.prod(evaluate(extent, sample) for extent in buffer.shape)
-        its_count = math.prod(evaluate(renamed(extent, names), sample) for extent in its_buffer.shape)
+        other_count = math.prod(evaluate(renamed(extent, names), sample) for extent in other_buffer.shape)
     except ProblemError:
         return False
-    return count * numpy_dtype(buffer.dtype).itemsize == its_count * numpy_dtype(its_buffer.dtype).itemsize
+    return (
+        count * numpy_dtype(buffer.dtype).itemsize == other_count * numpy_dtype(other_buffer.dtype).itemsize
+    )
 
 
-def _own_arg(names: Mapping[str, Expr], arg: Arg, passed: Arg, own: Arg) -> Arg:
+def _own_arg(names: Mapping[str, Expr], arg: Arg, passed: Arg, own_arg: Arg) -> Arg:
     """The expression that the other kernel's own launch passes, in these names; else `arg`, as matched."""
-    value = _value(own)
+    value = _value(own_arg)
     try:
         if isinstance(value, BufferArg) or not names_in(value):
             return arg
@@ -355,8 +364,8 @@ def _own_arg(names: Mapping[str, Expr], arg: Arg, passed: Arg, own: Arg) -> Arg:
         return arg
     if expression == _value(passed):
         return arg
-    if isinstance(own, ValueArg):
-        return replace(own, value=expression)
+    if isinstance(own_arg, ValueArg):
+        return replace(own_arg, value=expression)
     return expression if isinstance(expression, str) and expression.isidentifier() else ValueArg(expression)
 
 
@@ -376,7 +385,7 @@ def renamed(expression: Expr, names: Mapping[str, Expr]) -> Expr:
     used = names_in(expression)
     if not used:
         return evaluate(expression, {}) if isinstance(expression, str) else expression
-    if lost := used - names.keys():
-        raise ProblemError(f"unknown name {min(lost)!r}")
+    if unknown := used - names.keys():
+        raise ProblemError(f"unknown name {min(unknown)!r}")
     pattern = rf"\b(?:{'|'.join(map(re.escape, sorted(used)))})\b"
     return re.sub(pattern, lambda name: bracketed(str(names[name[0]])), str(expression))

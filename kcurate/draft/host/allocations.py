@@ -21,8 +21,8 @@ Allocated = tuple[Node, Scope]
 
 
 def filled_symbols(host: Code) -> frozenset[str]:
-    """The names in calls that copy to symbols, or ask for their addresses."""
-    calls = (call for name, some in host.calls.items() if "Symbol" in name for call in some)
+    """The symbols that host code copies to, or takes the address of."""
+    calls = (call for name, symbol_calls in host.calls.items() if "Symbol" in name for call in symbol_calls)
     return frozenset(path_in(arg) for call in calls for arg in call.args)
 
 
@@ -33,10 +33,10 @@ def allocation(values: HostValues, text: str, scope: Scope, width: int, depth: i
     """
     name = path_in(text)
     for call in _calls_on(values.host, name, scope):
-        there = values.scope(call.at)
-        node = values.resolve_text(call.args[1], there)
+        call_scope = values.scope(call.at)
+        node = values.resolve_text(call.args[1], call_scope)
         if node is not None:
-            return node, there
+            return node, call_scope
     count = values.elements(name, scope)
     if count is not None:
         inside = containers.type_of(values.host, name, scope.at if scope.function else None)
@@ -81,7 +81,7 @@ def _made_by(values: HostValues, maker: Call | None, scope: Scope) -> Allocated 
     """`p = make<float>(n)`, where `make` allocates and returns memory."""
     for function, call in _allocators(values.host) if maker is not None else ():
         if maker is not None and function.name == maker.name:
-            return _inside(values, function, call, maker, scope)
+            return _requested(values, function, call, maker, scope)
     return None
 
 
@@ -93,11 +93,11 @@ def _filled_in(values: HostValues, name: str, scope: Scope) -> Allocated | None:
         for maker in values.host.calls.get(function.name, ()) if index is not None else ():
             near = scope.function is None or scope.function.body <= maker.at < scope.function.end
             if near and index is not None and path_in(",".join(maker.args[index : index + 1])) == name:
-                return _inside(values, function, call, maker, values.scope(maker.at))
+                return _requested(values, function, call, maker, values.scope(maker.at))
     return None
 
 
-def _inside(
+def _requested(
     values: HostValues, function: Function, call: Call, maker: Call, scope: Scope
 ) -> Allocated | None:
     """The size in bytes that an allocating function requests for one call's arguments."""
@@ -107,8 +107,8 @@ def _inside(
         poly = from_node(node) if node is not None else None
         if poly is not None:
             bound[param] = poly.text()
-    there = HostValues(values.host, {**values.template, **bound}, values.defaults, values.loops)
-    node = there.resolve_text(call.args[1], Scope(function, call.at))
+    bound_values = HostValues(values.host, {**values.template, **bound}, values.defaults, values.loops)
+    node = bound_values.resolve_text(call.args[1], Scope(function, call.at))
     return (node, scope) if node is not None else None
 
 

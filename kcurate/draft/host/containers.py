@@ -1,8 +1,8 @@
 """How many elements host objects hold that own memory: vectors and buffers of any class, tensors of PyTorch.
 
-What is made where the code does not show has sizes of its own: `x_size_0` for `x.size(0)`, as many extents as
-the code asks for, else `x_count`. Not covered: what expressions for sizes are worth (`name_values`), plain
-allocations (`allocations`).
+An object whose construction is not in the code gets sizes of its own: `x_size_0` for `x.size(0)`, as many
+extents as the code queries, else `x_count`. Not covered: what expressions for sizes are worth
+(`name_values`), plain allocations (`allocations`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kcurate.cuda_source.semantics.pointer_paths import path_in, path_of, withou
 # The tree of an expression at a position in the host code.
 Resolve = Callable[[str, int], Node | None]
 MAX_DEPTH = 8
-# A tensor of which the code asks for fewer extents may have more than those.
-LEAST_ASKED = 2
+# If the code queries fewer extents of a tensor, it may have more than those.
+LEAST_QUERIED = 2
 _RESIZING = frozenset(("resize", "allocate", "alloc", "reallocate", "realloc", "create", "assign"))
 _SHAPED = frozenset(("zeros", "ones", "empty", "full", "rand", "randn"))
 # Methods of a tensor that give one of the same extents.
 _SAME = frozenset(("contiguous", "clone", "to", "cuda", "cpu", "detach", "fill_", "zero_", "toType"))
 _COUNTS = frozenset(("size", "length", "numel", "nelement"))
-_ASKED = re.compile(r"\w+_(?:count|size_(?:\d+|last\d*))")
+_QUERIED = re.compile(r"\w+_(?:count|size_(?:\d+|last\d*))")
 _INSTANCE = re.compile(r"([\w:]*\w)\s*<(.*)>\s*&?", re.DOTALL)
 
 
@@ -52,36 +52,40 @@ def shape(host: Code, name: str, at: int | None, resolve: Resolve, depth: int = 
             extents = shape(host, holder.like, holder.at, resolve, depth + 1)
         else:
             nodes = [resolve(text, holder.at) for text in holder.extents]
-            known = tuple(node for node in nodes if node is not None)
-            extents = known if 0 < len(known) == len(nodes) else None
+            resolved = tuple(node for node in nodes if node is not None)
+            extents = resolved if 0 < len(resolved) == len(nodes) else None
         if extents is not None:
             return extents
     function = host.function_at(at) if at is not None else None
-    for there, argument in host.arguments_passed_for(name, function) if function is not None else ():
-        extents = shape(host, path_in(argument), there, resolve, depth + 1)
+    for call_at, argument in host.arguments_passed_for(name, function) if function is not None else ():
+        extents = shape(host, path_in(argument), call_at, resolve, depth + 1)
         if extents is not None:
             return extents
     return None
 
 
 def elements(host: Code, name: str, at: int | None, resolve: Resolve) -> Node | None:
-    """The number of elements; None if neither an allocation nor the extents asked for tell."""
+    """The number of elements; None if neither an allocation nor the queried extents give it."""
     extents = shape(host, name, at, resolve)
     if extents is None:
         name, at = _origin(host, name, at)
-        asked = [call for call in _on(host, name, at, _COUNTS) if call.name == "size" and len(call.args) == 1]
-        most = max((int(call.args[0]) for call in asked if call.args[0].isdigit()), default=-1)
+        queries = [
+            call
+            for call in _method_calls(host, name, at, _COUNTS)
+            if call.name == "size" and len(call.args) == 1
+        ]
+        most = max((int(call.args[0]) for call in queries if call.args[0].isdigit()), default=-1)
         extents = tuple(_extent(name, axis) for axis in range(most + 1))
-        if any(call.args[0].replace(" ", "") == "-1" for call in asked):
+        if any(call.args[0].replace(" ", "") == "-1" for call in queries):
             extents += (_extent(name, -1),)
-        if len(extents) < LEAST_ASKED:
+        if len(extents) < LEAST_QUERIED:
             extents = ()
-    if not extents and any(not call.args for call in _on(host, name, at, _COUNTS)):
+    if not extents and any(not call.args for call in _method_calls(host, name, at, _COUNTS)):
         return cexpr.name(f"{_flat(name)}_count")
     return reduce(lambda left, right: Node("*", (left, right)), extents) if extents else None
 
 
-def asked(host: Code, call: Node, at: int | None, resolve: Resolve) -> Node | None:
+def queried(host: Code, call: Node, at: int | None, resolve: Resolve) -> Node | None:
     """What `x.size()`, `x.size(1)` and `x.numel()` give; None for any other method."""
     name = cexpr.path(call.args[0]) if call.args else ""
     name = name.removeprefix("this.")
@@ -118,7 +122,7 @@ def type_of(host: Code, name: str, at: int | None) -> str:
 
 
 def extent_sources(host: Code, name: str, at: int | None) -> Iterator[ExtentSource]:
-    """What declarations, assignments and resizing say that an object holds, the latest first."""
+    """The extents in an object's declarations, assignments and resizing calls, the latest first."""
     inside = at is not None and host.declared(name, at) is not None
     settings = (*(host.settings(name) if not inside else ()), *(host.settings(name, at) if at else ()))
     for setting in reversed(settings):
@@ -130,17 +134,17 @@ def extent_sources(host: Code, name: str, at: int | None) -> Iterator[ExtentSour
             tensor = _tensor(host, setting.node)
             if tensor is not None:
                 yield tensor
-    for call in reversed(_on(host, name, at, _RESIZING)):
+    for call in reversed(_method_calls(host, name, at, _RESIZING)):
         if call.args:
             yield ExtentSource(call.at, (call.args[0],))
 
 
 def _constructed(host: Code, setting: Setting) -> ExtentSource:
     """`Vector<float> x(n)`, `x(other)` and `x(other.begin(), other.end())`."""
-    first = next(iter(_arguments(setting.node, host)), setting.value)
-    other = path_in(first)
-    same = other.isidentifier() and "<" in (host.type_of(other, setting.at) or "")
-    return ExtentSource(setting.at, like=other) if same else ExtentSource(setting.at, (first,))
+    argument = next(iter(_arguments(setting.node, host)), setting.value)
+    source = path_in(argument)
+    is_container = source.isidentifier() and "<" in (host.type_of(source, setting.at) or "")
+    return ExtentSource(setting.at, like=source) if is_container else ExtentSource(setting.at, (argument,))
 
 
 def _tensor(host: Code, node: Syntax) -> ExtentSource | None:
@@ -151,46 +155,47 @@ def _tensor(host: Code, node: Syntax) -> ExtentSource | None:
         return None
     arguments = node.child_by_field_name("arguments").named_children
     if called.type == "field_expression":
-        owner, what = called.child_by_field_name("argument"), host.of(called.child_by_field_name("field"))
-        if what.partition("<")[0] in _SAME:
+        owner, method = called.child_by_field_name("argument"), host.of(called.child_by_field_name("field"))
+        if method.partition("<")[0] in _SAME:
             return _tensor(host, owner) or ExtentSource(node.start_byte, like=path_of(owner))
     else:
-        what = host.of(called).partition("<")[0].rpartition("::")[2]
-        if what.endswith("_like") and arguments:
+        method = host.of(called).partition("<")[0].rpartition("::")[2]
+        if method.endswith("_like") and arguments:
             return ExtentSource(node.start_byte, like=path_of(arguments[0]))
-    first = arguments[0] if arguments and what.removeprefix("new_") in _SHAPED else None
-    if first is None:
+    shape_argument = arguments[0] if arguments and method.removeprefix("new_") in _SHAPED else None
+    if shape_argument is None:
         return None
-    if first.type == "initializer_list":
-        return ExtentSource(node.start_byte, tuple(map(host.of, first.named_children)))
-    same = host.of(first).endswith(".sizes()")
-    return ExtentSource(node.start_byte, like=path_of(first)) if same else None
+    if shape_argument.type == "initializer_list":
+        return ExtentSource(node.start_byte, tuple(map(host.of, shape_argument.named_children)))
+    is_like = host.of(shape_argument).endswith(".sizes()")
+    return ExtentSource(node.start_byte, like=path_of(shape_argument)) if is_like else None
 
 
 def _arguments(node: Syntax | None, host: Code) -> list[str]:
     return [host.of(argument) for argument in node.named_children] if node is not None else []
 
 
-def _on(host: Code, name: str, at: int | None, methods: frozenset[str]) -> list[Call]:
+def _method_calls(host: Code, name: str, at: int | None, methods: frozenset[str]) -> list[Call]:
     """Calls of some of an object's methods: in the function around a position, for a member anywhere.
 
     A member that another object holds, `atoms.mass`, has the calls that its own class makes, on `mass`.
     """
     function = host.function_at(at) if at is not None else None
     last = name.rpartition(".")[2]
-    every = host.methods.get(name) or [
+    calls = host.methods.get(name) or [
         call for owner, some in host.methods.items() if owner.rpartition(".")[2] == last for call in some
     ]
-    every = [call for call in every if call.name.lower() in methods]
-    near = [call for call in every if function is not None and function.body <= call.at < function.end]
+    calls = [call for call in calls if call.name.lower() in methods]
+    near = [call for call in calls if function is not None and function.body <= call.at < function.end]
     parameter = function is not None and any(param == name for _, param in function.params)
     local = at is not None and host.declared(name, at) is not None
-    return near if near or local or parameter else every
+    return near if near or local or parameter else calls
 
 
-def is_asked(size: str) -> bool:
-    """Whether a size is what the code asks an object for, since it does not show how that is made."""
-    return _ASKED.fullmatch(size) is not None
+def is_queried(size: str) -> bool:
+    """Whether a size is named after a query (`x_size_0`), because the object's construction is not in the
+    code."""
+    return _QUERIED.fullmatch(size) is not None
 
 
 def _extent(name: str, axis: int) -> Node:

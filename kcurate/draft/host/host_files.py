@@ -30,7 +30,7 @@ SOURCES = frozenset((".cu", ".cpp", ".cc", ".cxx", ".c"))
 MAX_SIBLINGS = 24
 # Longest launch configuration, in lines.
 MAX_LAUNCH_LINES = 40
-# A call that launches names the kernel within so many.
+# A call that launches without `<<<` names the kernel within this many lines.
 MAX_HEAD_LINES = 4
 MAX_BYTES = 1 << 20
 _MAIN = re.compile(rb"^[ \t]*(?:int|void|auto)\s+main\s*\(", re.MULTILINE)
@@ -59,12 +59,12 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys([*snapshots, *folders]))
 
 
-def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
+def hosts(kernel: Kernel, trees: Sequence[Path]) -> tuple[Code, ...]:
     """The units that may launch a kernel: the one it was parsed from, then the files of its launch sites.
 
     Empty if no tree contains them as recorded.
     """
-    root = _root(kernel, places)
+    root = _root(kernel, trees)
     if root is None:
         return ()
     sites = (site.path for site in kernel.launch_sites if suffix_of(site.path) not in CONTAINERS)
@@ -73,18 +73,19 @@ def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
 
 
 def has_own_launch(kernel: Kernel) -> bool:
-    """Whether its launch was given or guessed: no host code has it, and its record has it at the kernel."""
-    place = (kernel.span.path, kernel.span.start_line)
-    return any((site.path, site.line) == place for site in kernel.launch_sites)
+    """Whether the user gave its launch or it was guessed, as no host code has one: it is recorded at the
+    kernel."""
+    kernel_line = (kernel.span.path, kernel.span.start_line)
+    return any((site.path, site.line) == kernel_line for site in kernel.launch_sites)
 
 
-def _root(kernel: Kernel, places: Sequence[Path]) -> Path | None:
+def _root(kernel: Kernel, trees: Sequence[Path]) -> Path | None:
     """The folder that the record's paths are relative to: it has the kernel and a launch as recorded.
 
     Of several, the first for which extract would give the same suite and names as the record.
     """
     folders = dict.fromkeys(
-        folder for place in places for folder in (place.resolve(), *place.resolve().parents)
+        folder for place in trees for folder in (place.resolve(), *place.resolve().parents)
     )
     fitting = [folder for folder in folders if _holds(folder, kernel)]
     return min(fitting, key=lambda folder: _suite(folder) != kernel.source.suite, default=None)
@@ -103,8 +104,8 @@ def _holds(root: Path, kernel: Kernel) -> bool:
     if data is None or span.end_byte > len(data):
         return False
     text = data[span.start_byte : span.end_byte]
-    named = re.search(rb"\b%b\b" % re.escape(kernel.name.encode()), text)
-    if named is None or data.count(b"\n", 0, span.start_byte) + 1 != span.start_line:
+    named_in_span = re.search(rb"\b%b\b" % re.escape(kernel.name.encode()), text)
+    if named_in_span is None or data.count(b"\n", 0, span.start_byte) + 1 != span.start_line:
         return False
     if has_own_launch(kernel) and b"<<<" not in data.split(b"\n")[span.start_line - 1]:
         return False  # what host code says of other launches is not to overrule it
@@ -167,14 +168,14 @@ def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
     launched = {launch.kernel.rpartition(b"::")[2] for launch in Code(text.source).launches}
     launched &= _kernels(text.source)
     for other in _siblings(root, path):
-        more = splice(other, read, resolve, macros) if other not in seen else None
-        if more is None or (program and _MAIN.search(more.source)):
+        spliced_sibling = splice(other, read, resolve, macros) if other not in seen else None
+        if spliced_sibling is None or (program and _MAIN.search(spliced_sibling.source)):
             continue  # another program
         if launched & _kernels(_bytes(root / other) or b""):
             continue  # it launches its own kernel of that name
-        if sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
-            seen |= {other, *more.files}
-            parts.append(_without_defined(more.source, parts))
+        if sum(map(len, parts)) + len(spliced_sibling.source) <= MAX_BYTES:
+            seen |= {other, *spliced_sibling.files}
+            parts.append(_without_defined(spliced_sibling.source, parts))
     return Code(b"\n".join(parts))
 
 
@@ -185,8 +186,8 @@ def _kernels(source: bytes) -> set[bytes]:
 
 def _without_defined(source: bytes, before: Sequence[bytes]) -> bytes:
     """A source without the macros that the sources before it define: the unit's own hold in it."""
-    known = {match[1] for part in before for match in _DEFINE.finditer(part)}
-    return _DEFINE.sub(lambda match: b"" if match[1] in known else match[0], source)
+    already_defined = {match[1] for part in before for match in _DEFINE.finditer(part)}
+    return _DEFINE.sub(lambda match: b"" if match[1] in already_defined else match[0], source)
 
 
 def _siblings(root: Path, path: str) -> list[str]:

@@ -51,8 +51,8 @@ def one_more_if(host: Code, setting: Setting) -> Node | None:
     branch = next((up for up in around if up.type == "if_statement"), None)
     condition = branch.child_by_field_name("condition") if branch is not None else None
     node = cexpr.parse(host.of(bare(condition))) if condition is not None else None
-    rest = remainder_of(node) if node is not None else None
-    return rest[0] if rest is not None and rest[1] else None
+    remainder = remainder_of(node) if node is not None else None
+    return remainder[0] if remainder is not None and remainder[1] else None
 
 
 def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:

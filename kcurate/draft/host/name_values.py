@@ -1,8 +1,8 @@
 """Resolves names in host code through definitions, macros, callers and small functions.
 
 A named constant keeps its name and gets a default (`const int n = 1 << 20`): such names become sizes, or are
-frozen to their defaults. Values known only at run time have no default. Not covered: what the text alone
-tells (`idioms`), memory (`allocations`).
+replaced by their defaults. Values known only at run time have no default. Not covered: idioms of single
+expressions (`idioms`), memory (`allocations`).
 """
 
 from __future__ import annotations
@@ -73,17 +73,18 @@ class HostValues:
                 size = self.sizeof(part.text, scope)
                 return cexpr.number(size) if size is not None else None
             if part.op == "call":
-                what = part if part.real else f"{part.text}()"
-                return self._once(what, scope, lambda: self._call(part, scope))
+                key = part if part.real else f"{part.text}()"
+                return self._once(key, scope, lambda: self._call(part, scope))
             if part.op == "?":
                 return self._once(part, scope, lambda: self._choice(part, scope))
             return None
 
         return cexpr.substitute(node, replacement)
 
-    def _once(self, what: str | Node, scope: Scope, look_up: Callable[[], T | None]) -> T | None:
-        """Look up a name unless that is already in progress: a name defined by itself stays."""
-        key = what, scope.function.start if scope.function else -1
+    def _once(self, lookup: str | Node, scope: Scope, look_up: Callable[[], T | None]) -> T | None:
+        """Run `look_up` unless the same look-up is in progress: a name that is defined by itself stays a
+        name."""
+        key = lookup, scope.function.start if scope.function else -1
         self.steps += 1
         if key in self._active or len(self._active) > MAX_DEPTH or self.steps > MAX_STEPS:
             return None
@@ -97,11 +98,11 @@ class HostValues:
         """`c ? a : b`: the only branch that resolves, or both if equal; `n % b ? 1 : 0` rounds up."""
         yes, no = (self.resolve(arg, scope) for arg in node.args[1:])
         first, second = from_node(yes), from_node(no)
-        rest = idioms.remainder_of(node.args[0])
-        if rest is not None and first is not None and second is not None:
-            more, less, least = (first, second, no) if rest[1] else (second, first, yes)
-            if (more - less).constant == 1:
-                return self._rounding(least, less, rest[0], scope)
+        remainder = idioms.remainder_of(node.args[0])
+        if remainder is not None and first is not None and second is not None:
+            larger, smaller, smaller_node = (first, second, no) if remainder[1] else (second, first, yes)
+            if (larger - smaller).constant == 1:
+                return self._rounding(smaller_node, smaller, remainder[0], scope)
         if first is not None and second in (None, first):
             return yes
         if second is not None and first is None:
@@ -111,26 +112,27 @@ class HostValues:
             return yes if condition.constant else no
         return None
 
-    def _rounding(self, least: Node, value: Poly, rest: Node, scope: Scope) -> Node:
-        """One more than `least` (of this value) if there is a rest; `n / b` becomes `ceil_div(n, b)`."""
-        left, right = (self.resolve(arg, scope) for arg in rest.args)
+    def _rounding(self, least: Node, value: Poly, remainder: Node, scope: Scope) -> Node:
+        """`least`, whose value is `value`, plus one if `remainder` is nonzero; for `n / b` that is
+        `ceil_div(n, b)`."""
+        left, right = (self.resolve(arg, scope) for arg in remainder.args)
         if from_node(Node("/", (left, right))) == value:
             return Node("call", (left, right), "ceil_div")
-        carry = self._one_if(rest, scope)
+        carry = self._one_if(remainder, scope)
         return Node("+", (least, carry)) if value.constant != 0 else carry
 
-    def _one_if(self, rest: Node, scope: Scope) -> Node:
+    def _one_if(self, remainder: Node, scope: Scope) -> Node:
         """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
-        return Node("call", (cexpr.number(1), self.resolve(rest, scope)), "min")
+        return Node("call", (cexpr.number(1), self.resolve(remainder, scope)), "min")
 
     def _rounded_up(self, first: Setting, settings: Sequence[Setting]) -> Node | None:
         """`blocks = n / b; if (n % b != 0) blocks++;`."""
         base = cexpr.parse(first.value)
         for setting in settings:
-            rest = idioms.one_more_if(self.host, setting) if base is not None else None
-            if base is not None and rest is not None:
-                there = self.scope(first.at)
-                return Node("+", (self.resolve(base, there), self._one_if(rest, there)))
+            remainder = idioms.one_more_if(self.host, setting) if base is not None else None
+            if base is not None and remainder is not None:
+                scope = self.scope(first.at)
+                return Node("+", (self.resolve(base, scope), self._one_if(remainder, scope)))
         return None
 
     def _name(self, name: str, scope: Scope) -> Node | None:
@@ -140,17 +142,17 @@ class HostValues:
         if name in ("true", "false"):
             return cexpr.number(int(name == "true"))
         settings = self.host.settings(name, scope.at) if scope.function else ()
-        if _set_anew(settings):
+        if _independent_values(settings):
             return self._defined(name, settings, scope)
         if scope.function is not None and any(param == name for _, param in scope.function.params):
             return self._from_caller(name, scope.function)
         if name in self.host.macros:
             return self._settled(name, self.host.macros[name], Scope(None, 0))
         outside = self.host.settings(name)
-        return self._defined(name, outside, Scope(None, 0)) if _set_anew(outside) else None
+        return self._defined(name, outside, Scope(None, 0)) if _independent_values(outside) else None
 
     def _defined(self, name: str, settings: Sequence[Setting], scope: Scope) -> Node | None:
-        plain = _set_anew(settings)
+        plain = _independent_values(settings)
         declared = [setting for setting in plain if setting.type] if scope.function is None else []
         before = declared or [setting for setting in plain if setting.at < scope.at] or plain
         modified = any(setting.updates for setting in settings)
@@ -176,7 +178,8 @@ class HostValues:
             self.defaults[name] = value
 
     def _settled(self, name: str, text: str, scope: Scope) -> Node | None:
-        """What a definition makes of a name: other names, a real number, or itself with a default."""
+        """What a name's definition resolves to: other names, a real number, or the name itself with a default
+        value."""
         node = cexpr.parse(text)
         if node is None or name in cexpr.names(node):
             return None
@@ -224,18 +227,18 @@ class HostValues:
                 at = _COMPONENTS.index(node.text)
                 return extents[at] if at < len(extents) else cexpr.number(1)
         joined = path.replace(".", "_")
-        every = self.host.settings(path, scope.at) if scope.function else ()
-        plain, value = _set_anew(every), None
-        changed = any(setting.updates for setting in every)
-        if plain and not changed and path not in plain[0].value.replace("->", ".").replace(" ", ""):
-            there = self.scope(plain[0].at)
-            value = self._once(joined, scope, lambda: self._settled(joined, plain[0].value, there))
+        settings = self.host.settings(path, scope.at) if scope.function else ()
+        plain, value = _independent_values(settings), None
+        is_updated = any(setting.updates for setting in settings)
+        if plain and not is_updated and path not in plain[0].value.replace("->", ".").replace(" ", ""):
+            origin = self.scope(plain[0].at)
+            value = self._once(joined, scope, lambda: self._settled(joined, plain[0].value, origin))
         return value if value is not None else cexpr.name(joined)
 
     def _call(self, node: Node, scope: Scope) -> Node | None:
         if node.real:
             at = scope.at if scope.function else None
-            return containers.asked(self.host, node, at, self._resolved_at)
+            return containers.queried(self.host, node, at, self._resolved_at)
         for function in self.host.functions:
             missing = len(function.params) - len(node.args)
             fits = function.name == node.text and 0 <= missing <= len(function.defaults)
@@ -256,18 +259,18 @@ class HostValues:
     def _expanded(self, function: Function, call: Node, scope: Scope) -> Node | None:
         body = cexpr.parse(function.returned or "")
         names = [param for _, param in function.params]
-        left = [cexpr.parse(text) for text in function.defaults[len(call.args) - len(names) :]]
-        values = [*call.args, *(left if len(call.args) < len(names) else ())]
+        defaults = [cexpr.parse(text) for text in function.defaults[len(call.args) - len(names) :]]
+        values = [*call.args, *(defaults if len(call.args) < len(names) else ())]
         if body is None or None in values:
             return None
         arguments = {name: self.resolve(arg, scope) for name, arg in zip(names, values, strict=True) if arg}
-        inside = cexpr.substitute(body, lambda part: arguments.get(part.text) if part.op == "name" else None)
+        inlined = cexpr.substitute(body, lambda part: arguments.get(part.text) if part.op == "name" else None)
 
         def returned(part: Node) -> Node | None:
-            what = f"{part.text}()"
-            return self._once(what, scope, lambda: self._call(part, scope)) if part.op == "call" else None
+            lookup = f"{part.text}()"
+            return self._once(lookup, scope, lambda: self._call(part, scope)) if part.op == "call" else None
 
-        calls = cexpr.substitute(inside, returned)
+        calls = cexpr.substitute(inlined, returned)
         return self._choice(calls, scope) if calls.op == "?" else calls
 
     def sizeof(self, text: str, scope: Scope) -> int | None:
@@ -276,19 +279,19 @@ class HostValues:
 
     def _kind(self, name: str, scope: Scope) -> str:
         """The last word of a variable's type; empty if it is not known."""
-        known = self.host.type_of(name, scope.at if scope.function else None) or ""
-        return (known.split() or [""])[-1]
+        type_text = self.host.type_of(name, scope.at if scope.function else None) or ""
+        return (type_text.split() or [""])[-1]
 
     def extents(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
         """The one to three extents of a grid or block: a number, a `dim3(...)`, or a variable of either."""
         name = text.strip()
-        rest = name.removeprefix("dim3").strip()
-        if rest[:1] == "{" or (rest != name and rest[:1] == "("):
-            return self._listed(rest[1:-1], scope)
+        arguments = name.removeprefix("dim3").strip()
+        if arguments[:1] == "{" or (arguments != name and arguments[:1] == "("):
+            return self._listed(arguments[1:-1], scope)
         if name.isidentifier():
             if self._kind(name, scope) in _EXTENTS:
-                here = f"{name}. at {scope.at}"
-                return self._once(here, scope, lambda: self._extents_of(name, scope))
+                lookup = f"{name}. at {scope.at}"
+                return self._once(lookup, scope, lambda: self._extents_of(name, scope))
             if "dim3" in self.host.macros.get(name, ""):
                 return self._once(f"{name}.", scope, lambda: self.extents(self.host.macros[name], scope))
         node = self.resolve_text(text, scope)
@@ -297,29 +300,29 @@ class HostValues:
     def _listed(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
         pieces = [piece for piece in split(text) if piece]
         nodes = [self.resolve_text(piece, scope) for piece in pieces]
-        known = tuple(node for node in nodes if node is not None)
-        return known if 0 < len(known) == len(pieces) <= 3 else None
+        resolved = tuple(node for node in nodes if node is not None)
+        return resolved if 0 < len(resolved) == len(pieces) <= 3 else None
 
     def _extents_of(self, name: str, scope: Scope) -> tuple[Node, ...] | None:
         function = scope.function
-        settings = _set_anew(self.host.settings(name, scope.at)) if function else []
+        settings = _independent_values(self.host.settings(name, scope.at)) if function else []
         if not settings and function is not None:
             for at, argument in self.host.arguments_passed_for(name, function):
                 return self.extents(argument, self.scope(at))
-        settings = settings or _set_anew(self.host.settings(name))
+        settings = settings or _independent_values(self.host.settings(name))
         before = [setting for setting in settings if setting.at < scope.at] or settings
         if not before:
             return self._with_members(name, None, scope, function.body if function else scope.at)
         last = before[-1]
-        there = self.scope(last.at)
-        known = self._listed(last.value, there) if last.how != "=" else self.extents(last.value, there)
-        return self._with_members(name, known, scope, last.at)
+        origin = self.scope(last.at)
+        extents = self._listed(last.value, origin) if last.how != "=" else self.extents(last.value, origin)
+        return self._with_members(name, extents, scope, last.at)
 
     def _with_members(
-        self, name: str, known: tuple[Node, ...] | None, scope: Scope, after: int
+        self, name: str, extents: tuple[Node, ...] | None, scope: Scope, after: int
     ) -> tuple[Node, ...] | None:
         """Apply `grid.x = ...;` assignments after the definition."""
-        parts = list(known) if known is not None else []
+        parts = list(extents) if extents is not None else []
         for at, component in enumerate(_COMPONENTS):
             for setting in self.host.settings(f"{name}.{component}", scope.at):
                 if setting.how != "=" or not after < setting.at < scope.at:
@@ -332,8 +335,8 @@ class HostValues:
         return tuple(parts) or None
 
 
-def _set_anew(settings: Sequence[Setting]) -> list[Setting]:
-    """Those that give a value which does not depend on an earlier one."""
+def _independent_values(settings: Sequence[Setting]) -> list[Setting]:
+    """The settings whose value does not depend on an earlier one, unlike `n++` or `n += 1`."""
     return [setting for setting in settings if setting.value and not setting.updates]
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `from_code` | the drafts of a kernel, one for each of its launches, best first |
 | `one_launch` | the draft that one launch gives |
-| `draft_parts` | what is known of a draft while it is put together |
+| `draft_parts` | the parts of a draft that is being built |
 | `scalar_parameters`, `pointer_parameters` | parameters by value; buffers |
 | `launch_configuration` | grid and block, and which host names are sizes |
 | `launch_guess` | a launch for a kernel that no host code launches |

@@ -27,13 +27,13 @@ def layout(type_text: str, names: Mapping[str, str]) -> tuple[types.PlacedMember
     match = _TYPE.fullmatch(type_text.strip())
     if match is None:
         return None
-    element, dimensions, *rest = (*split(match[2], angles=True), "")
+    element, dimensions, *index_type = (*split(match[2], angles=True), "")
     count = names.get(dimensions.strip(), dimensions.strip())
     if not count.isdigit() or not 0 < int(count) <= MAX_DIMENSIONS:
         return None
-    narrow = match[1] == "32" or (match[1] is None and "".join(rest[1:2]).strip() in ("int", "int32_t"))
+    narrow = match[1] == "32" or (match[1] is None and "".join(index_type[1:2]).strip() in ("int", "int32_t"))
     dtype, width = ("int32", 4) if narrow else ("int64", 8)
-    fields = [f"{what}_{index}" for what in ("size", "stride") for index in range(int(count))]
+    fields = [f"{quantity}_{index}" for quantity in ("size", "stride") for index in range(int(count))]
     numbers = (
         types.PlacedMember(field, StructField(field, dtype), 8 + at * width)
         for at, field in enumerate(fields)
@@ -51,9 +51,9 @@ def with_members(body: str, name: str, dimensions: int) -> str:
         body,
     )
     body = re.sub(rf"\b{re.escape(name)}\s*\.\s*data\s*\(\s*\)", f"{name}.{DATA}", body)
-    at = 0
-    while match := re.compile(rf"(?<![\w.>])\b{re.escape(name)}\s*(?=\[)").search(body, at):
-        at, end = match.end(), match.end()
+    position = 0
+    while match := re.compile(rf"(?<![\w.>])\b{re.escape(name)}\s*(?=\[)").search(body, position):
+        position, end = match.end(), match.end()
         indices: list[str] = []
         while len(indices) < dimensions and (opened := re.compile(r"\s*\[").match(body, end)):
             end = _closed(body, opened.end())
@@ -80,7 +80,7 @@ def _closed(text: str, at: int) -> int:
 
 
 def expressions(passed: str, members: Sequence[types.PlacedMember], unit: Code, at: int) -> list[str]:
-    """What the host passes for each member; empty: it does not tell the tensor."""
+    """What the host passes for each member; empty if the host code does not show which tensor."""
     settings = [setting.value for setting in unit.settings(passed, at)] if passed.isidentifier() else [passed]
     tensor = _ACCESSOR_CALL.fullmatch(settings[0]) if len(settings) == 1 and settings[0] else None
     if tensor is None:

@@ -46,17 +46,17 @@ class Extents:
     elements: Mapping[str, types.Element]
 
 
-def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
+def contents(name: str, bounds: Bounds, buffers: Extents) -> Contents:
     """The initial contents of buffer `name`."""
-    element = known.elements[name]
+    element = buffers.elements[name]
     if element.fields:
-        return _members(name, bounds, known)
+        return _members(name, bounds, buffers)
     if element.dtype in types.FLOATS:
         return _reals(bounds)
     return (
-        _row_starts(name, bounds, known)
-        or _columns(name, bounds, known)
-        or _places(name, bounds, known)
+        _row_starts(name, bounds, buffers)
+        or _columns(name, bounds, buffers)
+        or _as_indices(name, bounds, buffers)
         or _any(name, element.dtype, bounds)
     )
 
@@ -72,14 +72,14 @@ def _reals(bounds: Bounds) -> Contents:
     return Contents(Init("uniform", {"low": -1, "high": 1}), "any reals")
 
 
-def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
+def _members(name: str, bounds: Bounds, buffers: Extents) -> Contents:
     """Structs of several types: each member as a buffer of its own would be filled."""
     fields, why = [], []
-    for path, dtype in known.elements[name].fields:
+    for path, dtype in buffers.elements[name].fields:
         if not path:
             fields.append(f"{dtype} zeros")
             continue
-        values = _reals(bounds) if dtype in types.FLOATS else _places(f"{name}.{path}", bounds, known)
+        values = _reals(bounds) if dtype in types.FLOATS else _as_indices(f"{name}.{path}", bounds, buffers)
         values = values or _any(f"{name}.{path}", dtype, bounds)
         params = (f"{key}={str(value).replace(' ', '')}" for key, value in values.init.params.items())
         fields.append(" ".join([dtype, values.init.kind, *params]))
@@ -88,18 +88,16 @@ def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
 
 
 def any_integers(dtype: str, *, signed: bool = False) -> Init:
-    """For integers of which nothing is known; `signed`: as many of them below zero."""
+    """The generator for integers with unknown use; `signed`: the range includes as many negative values."""
     high = _RANGES.get(dtype, COMMON_RANGE)
     return Init("integers", {"low": -high if signed else 0, "high": high})
 
 
 def _any(name: str, dtype: str, bounds: Bounds) -> Contents:
-    drawn = any_integers(dtype)
+    init = any_integers(dtype)
     if any(_occurs(divisor, name, bounds) for divisor in bounds.divisors()):
-        return Contents(
-            Init("integers", {**drawn.params, "low": 1}), "not zero: something is divided by them"
-        )
-    return Contents(drawn, "any integers")
+        return Contents(Init("integers", {**init.params, "low": 1}), "not zero: something is divided by them")
+    return Contents(init, "any integers")
 
 
 def role_of(used: Usage) -> Role:
@@ -109,21 +107,21 @@ def role_of(used: Usage) -> Role:
     return "inout" if used.read and used.first != "write" else "out"
 
 
-def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
+def _as_indices(name: str, bounds: Bounds, buffers: Extents) -> Contents | None:
     """For values used in an index: integers that stay within the first array, or buffer, that they index."""
     owner, _, member = name.partition(".")
-    element = known.elements[owner]
+    element = buffers.elements[owner]
     most = _RANGES.get(dict(element.fields).get(member, element.dtype), 0)
-    polys = (*bounds.scalars.values(), *bounds.grid, *known.counts.values())
+    polys = (*bounds.scalars.values(), *bounds.grid, *buffers.counts.values())
     sizes = frozenset[str]().union(*map(names_of, polys))
-    for other, count in chain(known.counts.items(), bounds.arrays()):
+    for other, count in chain(buffers.counts.items(), bounds.arrays()):
         for node in bounds.indices(other):
             if other == owner and _loads(node, name):
                 continue
-            inside = _allowed(node, name, bounds, (number(0), count))
-            if inside is None:
+            allowed = _allowed(node, name, bounds, (number(0), count))
+            if allowed is None:
                 continue
-            low, high = inside
+            low, high = allowed
             low = number(max(0, low.constant or 0)) if low.constant is not None else low
             high = number(min(high.constant, most)) if high.constant is not None and most else high
             if not names_of(low) | names_of(high) <= sizes | FUNCTIONS:
@@ -135,20 +133,22 @@ def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
 
 
 def _allowed(
-    node: Node, name: str, bounds: Bounds, inside: tuple[Poly, Poly], followed: frozenset[str] = frozenset()
+    node: Node, name: str, bounds: Bounds, range_: tuple[Poly, Poly], followed: frozenset[str] = frozenset()
 ) -> tuple[Poly, Poly] | None:
-    """What a value loaded from buffer `name` may be (least, and one too many) so that an index stays inside.
+    """The range (least, exclusive end) of a value loaded from buffer `name` for which an index stays in
+    `operand_range`.
 
-    None: the index has no such value, or what else it has is not known; no name is followed twice.
+    None if the index does not use such a value, or if the range of its other operands is unknown. `followed`:
+    names whose definitions were entered already.
     """
     node = cexpr.plain(node)
-    low, high = inside
+    low, high = range_
     if _is_value_of(node, name, bounds):
-        return inside
+        return range_
     if node.op == "name" and node.text not in followed:
         for definition in bounds.definitions(node.text):
             if node.text not in cexpr.names(definition):
-                known = _allowed(definition, name, bounds, inside, followed | {node.text})
+                known = _allowed(definition, name, bounds, range_, followed | {node.text})
                 if known is not None:
                     return known
         return None
@@ -161,19 +161,19 @@ def _allowed(
         if most is None:
             continue
         if node.op == "+":
-            range_ = low - (least or number(0)), high - most
+            operand_range = low - (least or number(0)), high - most
         elif node.op == "-":
-            range_ = low + most, high + (least or number(0))
+            operand_range = low + most, high + (least or number(0))
         elif node.op == "*":
-            range_ = _rounded_up(low, most), _rounded_up(high, most)
+            operand_range = _rounded_up(low, most), _rounded_up(high, most)
         elif node.op == "/":
-            range_ = low * most, high * most
+            operand_range = low * most, high * most
         elif node.op == ">>" and most.constant is not None:
             times = number(1 << max(0, min(most.constant, 40)))
-            range_ = low * times, high * times
+            operand_range = low * times, high * times
         else:
             continue
-        known = _allowed(side, name, bounds, range_, followed)
+        known = _allowed(side, name, bounds, operand_range, followed)
         if known is not None:
             return known
     return None
@@ -189,7 +189,7 @@ def _rounded_up(value: Poly, by: Poly) -> Poly:
 def _occurs(node: Node, name: str, bounds: Bounds, followed: set[str] | None = None) -> bool:
     """Whether an expression is computed from a value loaded from buffer `name`, by sums and products.
 
-    `followed` are the variables that were looked at.
+    `followed`: variables whose definitions were entered already.
     """
     followed = set() if followed is None else followed
     node = cexpr.plain(node)
@@ -232,7 +232,7 @@ def _loads(node: Node, name: str) -> bool:
     return node.op == "index" and cexpr.plain(node.args[0]) == cexpr.name(name)
 
 
-def _steps(name: str, bounds: Bounds) -> bool:
+def _reads_next(name: str, bounds: Bounds) -> bool:
     """Whether a buffer is read both at an index and at the next one."""
     polys = [from_node(node) for node in bounds.indices(name)]
     return any(
@@ -242,7 +242,7 @@ def _steps(name: str, bounds: Bounds) -> bool:
     )
 
 
-def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
+def _loop_variables(name: str, bounds: Bounds) -> tuple[str, ...]:
     """Loop variables whose bounds are values of a buffer."""
     walks = []
     for variable, start, end in bounds.loops():
@@ -251,47 +251,47 @@ def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
     return tuple(walks)
 
 
-def _matrix(starts: str, bounds: Bounds, known: Extents) -> tuple[Poly, Poly, tuple[str, ...]] | None:
+def _matrix(starts: str, bounds: Bounds, buffers: Extents) -> tuple[Poly, Poly, tuple[str, ...]] | None:
     """Rows, nonzeros and per-nonzero buffers of the sparse matrix whose row offsets are in `starts`."""
-    variables = _walks(starts, bounds) if _steps(starts, bounds) else ()
+    variables = _loop_variables(starts, bounds) if _reads_next(starts, bounds) else ()
     entries = tuple(
         other
-        for other in known.counts
+        for other in buffers.counts
         if other != starts
         and any(cexpr.plain(node) == cexpr.name(v) for node in bounds.indices(other) for v in variables)
     )
     if not entries:
         return None
-    return known.counts[starts] - number(1), known.counts[entries[0]], entries
+    return buffers.counts[starts] - number(1), buffers.counts[entries[0]], entries
 
 
-def _row_starts(name: str, bounds: Bounds, known: Extents) -> Contents | None:
-    matrix = _matrix(name, bounds, known)
+def _row_starts(name: str, bounds: Bounds, buffers: Extents) -> Contents | None:
+    matrix = _matrix(name, bounds, buffers)
     if matrix is None:
         return None
     rows, entries, others = matrix
-    widths = [_width(other, bounds, known) for other in others]
+    widths = [_width(other, bounds, buffers) for other in others]
     columns = next((width for width in widths if width is not None), None)
     params = {"rows": rows.expr(), "nnz": entries.expr(), **({} if columns is None else {"cols": columns})}
     return Contents(Init("csr_offsets", params), f"row offsets into {', '.join(others)}")
 
 
-def _width(name: str, bounds: Bounds, known: Extents) -> int | float | str | None:
+def _width(name: str, bounds: Bounds, buffers: Extents) -> int | float | str | None:
     """The exclusive upper limit of the values in a buffer of column indices."""
-    if known.elements[name].dtype in types.FLOATS:
+    if buffers.elements[name].dtype in types.FLOATS:
         return None
-    places = _places(name, bounds, known)
-    return places.init.params["high"] if places else None
+    indices = _as_indices(name, bounds, buffers)
+    return indices.init.params["high"] if indices else None
 
 
-def _columns(name: str, bounds: Bounds, known: Extents) -> Contents | None:
-    for starts, element in known.elements.items():
+def _columns(name: str, bounds: Bounds, buffers: Extents) -> Contents | None:
+    for starts, element in buffers.elements.items():
         if starts == name or element.dtype in types.FLOATS:
             continue
-        matrix = _matrix(starts, bounds, known)
+        matrix = _matrix(starts, bounds, buffers)
         if matrix is None or name not in matrix[2]:
             continue
-        columns = _width(name, bounds, known)
+        columns = _width(name, bounds, buffers)
         if columns is None:
             return None
         params = {"rows": matrix[0].expr(), "nnz": matrix[1].expr(), "cols": columns}

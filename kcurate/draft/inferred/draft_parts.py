@@ -1,4 +1,4 @@
-"""What is known of one draft while it is put together: the launch that it is for, buffers, scalars, remarks.
+"""The parts of one draft that is being built: the launch that it is for, buffers, scalars, remarks.
 
 Not covered: where each of them comes from (`scalar_parameters`, `pointer_parameters`), the draft
 (`one_launch`).
@@ -46,11 +46,11 @@ class Parts:
 
     def text_of(self, param: Param) -> str:
         """The argument that the launch passes for a parameter."""
-        index = next(i for i, each in enumerate(self.kernel.params) if each is param)
+        index = next(i for i, declared in enumerate(self.kernel.params) if declared is param)
         return self.site.launch.arguments[index].expression
 
     def element(self, type_text: str) -> types.Element | None:
-        """What a C type is as an element of a buffer; None: nothing that a problem can hold."""
+        """A C type as the element of a buffer; None if a problem has no such type."""
         return types.element(type_text, self.names, self.device.text)
 
     @property

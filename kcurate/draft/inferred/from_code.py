@@ -1,6 +1,6 @@
 """Infers a draft problem and plan from a kernel, its code and its host code.
 
-Each launch of the kernel is evaluated separately; the one that leaves the fewest open places comes first. Not
+Each launch of the kernel is evaluated separately; the draft with the fewest open places comes first. Not
 covered: whether a draft works (`admit`).
 """
 
@@ -28,17 +28,17 @@ from kcurate.suites.problems import tied
 
 
 def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...]:
-    """The drafts that the launches of a kernel give, those that leave the least open first; one at least.
+    """The drafts from a kernel's launches, those with the fewest open places first; at least one.
 
     `code` is the kernel's self-contained file, `units` the translation units that may launch it. If none of
     them launches it, the launch sites in the record are used.
     """
     device = inlined(Code(code.encode("latin-1", "replace")), kernel.name)
-    known = [unit for unit in units if _launches(kernel, unit)]
-    if not known and kernel.launch_sites:
-        known = [Code(stand_in(kernel.name, kernel.launch_sites))]
-    inferred = [draft for unit in known for draft in _of_unit(kernel, device, unit)]
-    if not known and (launch := guess(kernel, code, several=True)) is not None:
+    launching = [unit for unit in units if _launches(kernel, unit)]
+    if not launching and kernel.launch_sites:
+        launching = [Code(stand_in(kernel.name, kernel.launch_sites))]
+    inferred = [draft for unit in launching for draft in _of_unit(kernel, device, unit)]
+    if not launching and (launch := guess(kernel, code, several=True)) is not None:
         unit = Code(stand_in(kernel.name, [launch.site(kernel)]))
         remark = Remark("plan", f"guess: nothing launches it; <<<{launch.text}>>> is what its code suggests")
         drafted = _of_unit(kernel, device, unit)
@@ -56,11 +56,11 @@ def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
     Others may be of a kernel of that name in another namespace, or in another file of the folder.
     """
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
-    sites = {_seen(site) for site in kernel.launch_sites}
-    return [launch for launch in named if _seen(launch) in sites] or named
+    sites = {_written(site) for site in kernel.launch_sites}
+    return [launch for launch in named if _written(launch) in sites] or named
 
 
-def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
+def _written(launch: Launch | LaunchSite) -> tuple[str, ...]:
     return launch.grid, launch.block, *(argument.expression for argument in launch.arguments)
 
 
@@ -75,18 +75,20 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         template = dict(zip(function.template, arguments, strict=False))
         values = HostValues(unit, template)
         names = {**unit.types, **unit.macros, **device.types, **device.macros, **template}
-        whole = unfold(kernel, device, function, unit, launch, names)
-        site = Site(whole.launch, values, values.scope(launch.at))
-        # What the code was compiled with is no size.
+        by_members = unfold(kernel, device, function, unit, launch, names)
+        site = Site(by_members.launch, values, values.scope(launch.at))
+        # A template argument is a compile-time constant, never a size.
         bound = zip(launch.template_args, arguments, strict=False)
         numbers = ((text, int(value)) for text, value in bound if text.isidentifier() and value.isdigit())
         site.frozen.update(numbers)
         if arguments and "{" in "".join(arguments):
             continue
-        unfolded = whole.device.function(kernel.name)
-        assert unfolded is not None, "its members are parameters of the same function"
-        built = draft_of(Parts(whole.kernel, whole.device, unfolded, site, template), name, arguments)
-        built, remarks = whole.fold(built), list[Remark]()
+        function_by_members = by_members.device.function(kernel.name)
+        assert function_by_members is not None, "its members are parameters of the same function"
+        built = draft_of(
+            Parts(by_members.kernel, by_members.device, function_by_members, site, template), name, arguments
+        )
+        built, remarks = by_members.fold(built), list[Remark]()
         if BUILD_MACRO in kernel.shims:
             why = "guess: macros that only the build defines have the values in the kernel's file"
             remarks.append(Remark("plan", why))
@@ -105,9 +107,9 @@ def _arguments(instance: str) -> tuple[str, ...]:
 
 def _instance(launch: Launch, instances: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The instance that a launch names in the words of the record; else the first."""
-    written = ["".join(argument.split()) for argument in launch.template_args]
+    named = ["".join(argument.split()) for argument in launch.template_args]
     for instance in instances:
-        if ["".join(each.split()) for each in instance[: len(written)]] == written:
+        if ["".join(argument.split()) for argument in instance[: len(named)]] == named:
             return instance
     return instances[0]
 
@@ -118,7 +120,9 @@ def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
     for index, site in enumerate(sites):
         out.append(f"void launch_{index}() {{")
         allocated = (
-            (path_in(each.expression), each.allocation) for each in site.arguments if each.allocation
+            (path_in(argument.expression), argument.allocation)
+            for argument in site.arguments
+            if argument.allocation
         )
         out += [f"  cudaMalloc(&{pointer}, {size});" for pointer, size in allocated]
         shared = f", {site.shared_bytes}" if site.shared_bytes else ""

@@ -23,7 +23,7 @@ from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.problem import c_types as types
 
 MAX_DEPTH = 10
-# So many variables, each defined by the next, are followed to a value.
+# How long a chain of variables, each defined by the next, is followed to a value.
 MAX_FOLLOWED = 6
 _BUILTIN = {"threadIdx": 0, "blockIdx": 1, "blockDim": 2, "gridDim": 3}
 _AXES = "xyz"
@@ -50,10 +50,10 @@ class Bounds:
     def _comparisons(self, *kinds: str) -> Iterator[tuple[int, Node, Node]]:
         """Where something is compared with an exclusive upper bound, by statements of these kinds."""
         for node in self._nodes(*kinds):
-            condition, then = (node.child_by_field_name(part) for part in ("condition", "consequence"))
+            condition, consequence = (node.child_by_field_name(part) for part in ("condition", "consequence"))
             parsed = self._parsed(condition)
             if parsed is not None and condition is not None:
-                for left, limit in _compared(parsed, _leaves(then)):
+                for left, limit in _compared(parsed, _leaves(consequence)):
                     yield condition.end_byte, left, limit
 
     def _nodes(self, *kinds: str) -> Iterator[Syntax]:
@@ -75,13 +75,15 @@ class Bounds:
         if node.op == "member":
             return self._member(node, -1)
         if node.op == "%" and len(node.args) == 2:
-            below = self.exact(node.args[1])
-            return below - number(1) if below is not None else None
+            divisor = self.exact(node.args[1])
+            return divisor - number(1) if divisor is not None else None
         if node.op in ("+", "*", "-", "/", ">>", "<<") and len(node.args) == 2:
             return self._upper_of(node, depth)
         if node.op == "call" and node.text in ("min", "max") and len(node.args) == 2:
-            known = [self.upper(arg, depth + 1) for arg in node.args]
-            return next((limit for limit in known if limit is not None), None) if node.text == "min" else None
+            limits = [self.upper(arg, depth + 1) for arg in node.args]
+            return (
+                next((limit for limit in limits if limit is not None), None) if node.text == "min" else None
+            )
         return self._upper_of_byte(node) if node.op == "index" else None
 
     def _upper_of_byte(self, node: Node) -> Poly | None:
@@ -97,14 +99,14 @@ class Bounds:
         if high is None:
             return None
         if node.op in ("/", ">>", "<<"):
-            by = self.exact(right)
-            if by is None or by.constant is None:
-                return quotient(high, by) if by is not None and node.op == "/" else None
-            power = by if node.op == "/" else number(1 << max(0, min(by.constant, 40)))
+            divisor = self.exact(right)
+            if divisor is None or divisor.constant is None:
+                return quotient(high, divisor) if divisor is not None and node.op == "/" else None
+            power = divisor if node.op == "/" else number(1 << max(0, min(divisor.constant, 40)))
             return high * power if node.op == "<<" else quotient(high, power)
         if node.op == "-":
-            taken = self.exact(right)
-            return high - taken if taken is not None else high
+            subtrahend = self.exact(right)
+            return high - subtrahend if subtrahend is not None else high
         other = self.upper(right, depth + 1)
         if other is None:
             return None
@@ -117,9 +119,9 @@ class Bounds:
                     high = self.upper(limit, depth + 1)
                     if high is not None:
                         return high - number(1)
-        known = self._known(name)
-        if known is not None:
-            return known
+        value = self._value_of(name)
+        if value is not None:
+            return value
         for node in self.definitions(name):
             if name not in cexpr.names(node):
                 return self.upper(node, depth + 1)
@@ -150,16 +152,20 @@ class Bounds:
         return product
 
     def followed(self, node: Node, names: frozenset[str] = frozenset()) -> Node:
-        """An expression with its names replaced by their values, `names` apart, which are being followed."""
+        """An expression with names replaced by their values; `names` are being replaced already, and stay."""
 
         def meaning(part: Node) -> Node | None:
             if part.op == "name":
-                known = self._known(part.text)
-                if known is not None:
-                    return cexpr.parse(known.text())
-                values = self.definitions(part.text) if part.text not in names else []
-                if len(values) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(values[0]):
-                    return self.followed(values[0], names | {part.text})
+                uniform = self._value_of(part.text)
+                if uniform is not None:
+                    return cexpr.parse(uniform.text())
+                initial = self.definitions(part.text) if part.text not in names else []
+                if (
+                    len(initial) == 1
+                    and len(names) < MAX_FOLLOWED
+                    and part.text not in cexpr.names(initial[0])
+                ):
+                    return self.followed(initial[0], names | {part.text})
             if part.op == "member":
                 value = self._member(part, 0)
                 return cexpr.parse(value.text()) if value is not None else None
@@ -167,7 +173,7 @@ class Bounds:
 
         return cexpr.substitute(node, meaning)
 
-    def _known(self, name: str, followed: frozenset[str] = frozenset()) -> Poly | None:
+    def _value_of(self, name: str, followed: frozenset[str] = frozenset()) -> Poly | None:
         if name in self.scalars:
             return self.scalars[name]
         values = [setting.value for setting in self.code.settings(name, self.function.body)]
@@ -183,7 +189,7 @@ class Bounds:
             return None
 
         def constant(part: Node) -> Node | None:
-            known = self._known(part.text, followed) if part.op == "name" else None
+            known = self._value_of(part.text, followed) if part.op == "name" else None
             return cexpr.number(known.constant) if known is not None and known.constant is not None else None
 
         return from_node(cexpr.substitute(node, constant))
@@ -225,7 +231,7 @@ class Bounds:
                     if node is not None:
                         yield node
 
-    def places(self, name: str) -> Iterator[list[Node]]:
+    def axis_indices(self, name: str) -> Iterator[list[Node]]:
         """The indices of every `name[i][j]` in the body, one for each axis."""
         for use in self.code.uses(name, self.function):
             indices: list[Node] = []

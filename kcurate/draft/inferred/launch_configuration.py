@@ -29,9 +29,9 @@ GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
 GUESSED_WHOLE = 1
 # Blocks for a kernel with grid-stride loops: several blocks that interact, yet quick on the emulator.
 STRIDING_BLOCKS = 16
-# Sizes of their own, for blocks along each axis that neither the host code nor a guard tells.
+# Names of sizes for blocks along each axis, where neither the host code nor a guard determines them.
 ANY_BLOCKS = ("blocks", "blocks_y", "blocks_z")
-# Dynamic shared memory that nothing tells: every GPU has it, and most kernels use no more.
+# Dynamic shared memory if it is unknown: every GPU has it, and most kernels use no more.
 GUESSED_SHARED_BYTES = 16384
 # Steps of all threads of a launch: more take minutes to admit on the emulator.
 MAX_WORK = 1 << 27
@@ -40,10 +40,11 @@ FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 @dataclass
 class Site:
-    """A launch in its scope. `frozen` host names are replaced by their value instead of becoming sizes.
+    """A launch in its scope.
 
-    So are names in `compiled`, which the kernel's own code defines.
-    A host name that is also in `taken` (by a buffer or a scalar) becomes a size with `_size` at its end.
+    `frozen`: host names that are replaced by their value instead of becoming sizes; `compiled`: names that
+    the kernel's own code defines, replaced likewise. A host name that is also in `taken` (the name of a
+    buffer or a scalar) becomes a size with `_size` appended.
     """
 
     launch: Launch
@@ -56,9 +57,9 @@ class Site:
     def poly(self, text: str) -> Poly | None:
         """A host expression at the launch as a sum of products of sizes."""
         node = self.host_values.resolve_text(text, self.scope)
-        return None if node is None else self.settle(node)
+        return None if node is None else self.poly_of(node)
 
-    def settle(self, node: Node) -> Poly | None:
+    def poly_of(self, node: Node) -> Poly | None:
         """The polynomial of a resolved tree, with frozen names replaced."""
 
         def value(part: Node) -> Node | None:
@@ -78,20 +79,20 @@ class Site:
         value, poly = real(node), self.poly(text)
         if value is None and poly is not None and len(poly.terms) == 1:
             ((key, times),) = poly.terms.items()
-            known = self.host_values.defaults.get(key[0]) if len(key) == 1 else None
-            value = float(known * times) if known is not None else None
+            default = self.host_values.defaults.get(key[0]) if len(key) == 1 else None
+            value = float(default * times) if default is not None else None
         return value
 
     def default(self, name: str) -> int | None:
         """The value that the host code gives to a size."""
-        known = self.host_values.defaults
+        defaults = self.host_values.defaults
         host = name.removesuffix("_size")
-        return known.get(host) if host in self.taken else known.get(name)
+        return defaults.get(host) if host in self.taken else defaults.get(name)
 
     def freeze(self, names: frozenset[str]) -> None:
         """Freeze these names at the values that the host code gives them."""
-        known = self.host_values.defaults
-        self.frozen.update({name: known[name] for name in names if name in known})
+        defaults = self.host_values.defaults
+        self.frozen.update({name: defaults[name] for name in names if name in defaults})
 
 
 def names_of(poly: Poly) -> frozenset[str]:
@@ -137,7 +138,7 @@ def block_of(site: Site) -> tuple[int, ...] | None:
         return None
     for node in nodes:
         site.freeze(cexpr.names(node))
-    polys = [site.settle(node) for node in nodes]
+    polys = [site.poly_of(node) for node in nodes]
     values = [poly.constant for poly in polys if poly is not None and poly.constant is not None]
     if len(values) != len(nodes) or not all(0 < value <= MAX_THREADS for value in values):
         return None
@@ -149,13 +150,13 @@ def block_of(site: Site) -> tuple[int, ...] | None:
 def grid_of(site: Site) -> tuple[Poly, ...] | None:
     """The grid's extents over sizes."""
     nodes = site.host_values.extents(site.launch.grid, site.scope)
-    polys = [site.settle(node) for node in nodes] if nodes is not None else []
-    known = tuple(poly for poly in polys if poly is not None)
-    if nodes is None or len(known) != len(nodes):
+    polys = [site.poly_of(node) for node in nodes] if nodes is not None else []
+    extents = tuple(poly for poly in polys if poly is not None)
+    if nodes is None or len(extents) != len(nodes):
         return None
-    while len(known) > 1 and known[-1].constant == 1:
-        known = known[:-1]
-    return known
+    while len(extents) > 1 and extents[-1].constant == 1:
+        extents = extents[:-1]
+    return extents
 
 
 def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
@@ -181,26 +182,30 @@ def at_sample(poly: Poly) -> int:
 
 
 def tolerance(
-    element: Element, bounds: Bounds, known: Set[str], extents: Sequence[Poly] = ()
+    element: Element, bounds: Bounds, sizes: Set[str], extents: Sequence[Poly] = ()
 ) -> Tolerance | None:
-    """A tolerance for as many terms as the longest loop over known sizes has rounds; None without one.
+    """A tolerance for as many terms as the longest loop over `sizes` has iterations; None without such a
+    loop.
 
-    A loop that adds up and whose rounds are unknown counts as the largest of `extents`.
+    An accumulating loop with unknown iterations counts as the largest of `extents`.
     """
     if element.dtype not in FLOATS:
         return None
     ends = (bounds.exact(end) for _, start, end in bounds.loops() if bounds.exact(start) is not None)
     sums = [*bounds.sums()]
     unknown = max(extents, key=at_sample, default=None) if None in sums else None
-    whole = [end for end in (*ends, *sums, unknown) if end is not None and names_of(end) <= FUNCTIONS | known]
-    best = max(whole, key=at_sample, default=None)
+    rounds = [
+        end for end in (*ends, *sums, unknown) if end is not None and names_of(end) <= FUNCTIONS | sizes
+    ]
+    best = max(rounds, key=at_sample, default=None)
     return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 
 
 def of_one_sum(allowed: Tolerance | None, shape: Sequence[Expr]) -> Tolerance | None:
-    """The tolerance; in an output of one element, a sum that cancels has the rounding of its terms.
+    """The tolerance, with a scale of 1 for an output of one element: a sum that cancels has its terms'
+    rounding.
 
-    Nothing beside it shows how large these are; drafts draw values near 1.
+    No other element shows how large these terms are; inputs of drafts are near 1.
     """
     return replace(allowed, scale=1.0) if allowed is not None and shape[0] == 1 else allowed
 
@@ -208,8 +213,8 @@ def of_one_sum(allowed: Tolerance | None, shape: Sequence[Expr]) -> Tolerance | 
 def work(bounds: Bounds, block: tuple[int, ...], site: Site) -> int:
     """About how many steps all threads take: the rounds of the loops whose ends are constants, multiplied."""
     ends = [end for _, start, end in bounds.loops() if bounds.exact(start) is not None]
-    known = (site.settle(cexpr.parse(exact.text()) or end) for end in ends if (exact := bounds.exact(end)))
-    rounds = (count.constant or 1 for count in known if count is not None)
+    counts = (site.poly_of(cexpr.parse(exact.text()) or end) for end in ends if (exact := bounds.exact(end)))
+    rounds = (count.constant or 1 for count in counts if count is not None)
     blocks = (extent.constant or 1 for extent in bounds.grid)
     return math.prod(chain(rounds, blocks, block))
 
@@ -229,19 +234,19 @@ class Configuration:
         self.remarks.append(Remark(place, text))
 
     def read(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
-        """The block's extents, and the grid's if the host code tells."""
-        known = block_of(self.site)
-        block = known or self._guessed_block()
+        """The block's extents, and the grid's if the host code gives them."""
+        block_in_host = block_of(self.site)
+        block = block_in_host or self._guessed_block()
         self.site.compiled = compiled(self.device)
         grid = grid_of(self.site)
-        if known is None:
+        if block_in_host is None:
             self._note("plan.block", f"guess: the host passes {self.site.launch.block}")
         return block, grid
 
     def settled(
         self, grid: tuple[Poly, ...] | None, bounds: Bounds, block: tuple[int, ...]
     ) -> tuple[Poly, ...]:
-        """The grid, from the kernel's guards if the host code does not tell."""
+        """The grid, from the kernel's guards if the host code does not give it."""
         return (self._striding(grid) if grid else None) or self._guarded_grid(bounds, block)
 
     def _guessed_block(self) -> tuple[int, ...]:
@@ -263,14 +268,14 @@ class Configuration:
         host = self.site.host_values
         sizes = frozenset[str]().union(*map(names_of, grid))
         texts = [argument.expression for argument in self.site.launch.arguments]
-        used: set[str] = set()
-        lost = False
+        buffer_sizes: set[str] = set()
+        has_unknown_buffer = False
         for param, text in zip(self.kernel.params, texts, strict=False):
             allocated = allocation(host, text, self.site.scope, 1) if param.pointer else None
-            poly = self.site.settle(allocated[0]) if allocated else self.values.get(param.name)
-            used |= names_of(poly) if poly is not None else set()
-            lost |= param.pointer and allocated is None
-        free = sizes - used
+            poly = self.site.poly_of(allocated[0]) if allocated else self.values.get(param.name)
+            buffer_sizes |= names_of(poly) if poly is not None else set()
+            has_unknown_buffer |= param.pointer and allocated is None
+        free = sizes - buffer_sizes
         # What a block computes: the kernel's code has it as a constant of its own.
         tiles = {name for name in free & _divisors(grid) if name in host.defaults}
         if tiles:
@@ -279,7 +284,7 @@ class Configuration:
         if not free:
             return grid
         if "gridDim" not in self.device.text:
-            return grid if lost or all(name in host.defaults for name in free) else None
+            return grid if has_unknown_buffer or all(name in host.defaults for name in free) else None
         for name in free:
             self.site.frozen[name] = min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS)
         why = f"guess: grid-stride loops, so any number of blocks works ({', '.join(sorted(free))})"

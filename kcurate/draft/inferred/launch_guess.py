@@ -1,9 +1,10 @@
 """A launch for a kernel that no host code launches, where its code leaves one sensible choice.
 
 The block is what the code counts with (`blockIdx.x * 256`, `__shared__ float tile[16][16]`,
-`__launch_bounds__`), else the usual one; the grid covers the bound that a guard compares the index with.
-A draft, which is tried, may also have any number of blocks and a usual amount of shared memory.
-Not covered: whether the launch is right (the judge runs it), launches of host code (`launch_configuration`).
+`__launch_bounds__`), else the usual one; the grid covers the bound that a guard compares the index with. For
+a draft, which is tried before it is used, a free number of blocks and a usual amount of shared memory will
+do. Not covered: whether the launch is right (the judge runs it), launches of host code
+(`launch_configuration`).
 """
 
 from __future__ import annotations
@@ -76,15 +77,15 @@ def _dim3(extents: tuple[str, ...]) -> str:
 
 
 def guess(kernel: Kernel, code: str, *, several: bool = False) -> Guess | None:
-    """The launch of a kernel of this self-contained code; None: its code leaves several, or none.
+    """The launch of a kernel of this self-contained code; None if its code allows several, or suggests none.
 
-    `several`: one of several will do, with a size of its own for a number of blocks that nothing tells.
+    `several`: take one of several, with a size of its own for a number of blocks that the code leaves open.
     """
     device = inlined(Code(code.encode("latin-1", "replace")), kernel.name)
     function = device.function(kernel.name)
     if function is None:
         return None
-    reading = _Reading(device, function, {name: factor(name) for name in whole_parameters(kernel, device)})
+    reading = _Reading(device, function, {name: factor(name) for name in integer_parameters(kernel, device)})
     block = reading.block() or (GUESSED_BLOCKS[reading.axes("threadIdx") - 1] if several else None)
     if block is None:
         return None
@@ -100,7 +101,8 @@ def guess(kernel: Kernel, code: str, *, several: bool = False) -> Guess | None:
 
 
 def _choice(name: str, body: str) -> str | None:
-    """A value of a parameter that a body only compares with constants, as in `mode == 1`; None: not only."""
+    """A value of a parameter that a body only compares with constants, as in `mode == 1`; None if it has
+    other uses."""
     uses = len(re.findall(rf"(?<![\w.]){name}\b", body))
     compared = re.findall(rf"(?<![\w.]){name}\s*[)]*\s*([!=])=\s*(\d+)\b", body)
     switched = len(re.findall(rf"switch\s*\(\s*{name}\s*\)", body))
@@ -108,7 +110,7 @@ def _choice(name: str, body: str) -> str | None:
     return values[0] if values and len(compared) + switched == uses else None
 
 
-def whole_parameters(kernel: Kernel, device: Code) -> tuple[str, ...]:
+def integer_parameters(kernel: Kernel, device: Code) -> tuple[str, ...]:
     """The parameters that are integers passed by value."""
     names, whole = {**device.types, **device.macros}, list[str]()
     for param in kernel.params:
@@ -131,7 +133,7 @@ class _Reading:
         return max((axis + 1 for axis in range(3) if f"{word}.{_AXES[axis]}" in self.device.text), default=0)
 
     def block(self) -> tuple[int, ...] | None:
-        """Threads along each axis; None: they are not told."""
+        """Threads along each axis; None if the code does not determine them."""
         text, axes = self.device.text, self.axes("threadIdx")
         if not axes:
             return (1,)
@@ -141,14 +143,14 @@ class _Reading:
             node = cexpr.parse(declared[1])
             threads = bounds.exact(node) if node is not None else None
             return (threads.constant,) if threads is not None and threads.constant else None
-        held = self._threads_that_fit(bounds)
+        fitting = self._countthat_fit(bounds)
         extents: list[int | None] = []
         for axis in range(axes):
             usual = GUESSED_BLOCKS[axes - 1][axis] if f"blockDim.{_AXES[axis]}" in text else None
             counted = self._counted(bounds, axis) if usual is None else None
-            extents.append(counted or held.get(axis, usual))
-        known = tuple(extent for extent in extents if extent)
-        return known if len(known) == axes and math.prod(known) <= MAX_THREADS else None
+            extents.append(counted or fitting.get(axis, usual))
+        complete = tuple(extent for extent in extents if extent)
+        return complete if len(complete) == axes and math.prod(complete) <= MAX_THREADS else None
 
     def _values(self, bounds: Bounds) -> Iterator[tuple[str, Node]]:
         """Every variable with what it is set to, over thread and block indices."""
@@ -157,13 +159,16 @@ class _Reading:
                 yield name, bounds.followed(value)
 
     def _counted(self, bounds: Bounds, axis: int) -> int | None:
-        """The threads that the code counts with where it does not ask for `blockDim`."""
-        stepping = [each for each in self._values(bounds) if _step(each[1], "threadIdx", axis) == 1]
+        """The threads along an axis that index arithmetic assumes where the code does not use `blockDim`;
+        else None."""
+        stepping = [
+            (name, value) for name, value in self._values(bounds) if _step(value, "threadIdx", axis) == 1
+        ]
         blocks = {_step(value, "blockIdx", axis) for _, value in stepping}
-        others = [other for other in range(3) if other != axis]
+        other_axes = [other for other in range(3) if other != axis]
         loops = {  # an index over several axes goes on by the whole block
             self._loop_step(name, bounds) for name, value in stepping
-            if not any(_growth(value, "threadIdx", other) for other in others)
+            if not any(_growth(value, "threadIdx", other) for other in other_axes)
         }  # fmt: skip
         from_zero = ((name, end) for name, start, end in bounds.loops() if start == cexpr.number(0))
         rows = {self._rows_step(axis, name, end, bounds) for name, end in from_zero}
@@ -191,7 +196,7 @@ class _Reading:
         added = any(re.search(rf"(?<![\w.]){text}", body) for text in sums)
         return step if added and step and last is not None and (last.constant or 0) > step else None
 
-    def _threads_that_fit(self, bounds: Bounds) -> dict[int, int]:
+    def _countthat_fit(self, bounds: Bounds) -> dict[int, int]:
         """By axis: how many threads have an element in the shared arrays that `threadIdx` indexes."""
         fitting: dict[int, int] = {}
         for name in self.device.declared_in(self.function):
@@ -199,23 +204,23 @@ class _Reading:
                 if "__shared__" not in setting.type or "extern" in setting.type:
                     continue
                 sizes = [bounds.product((size,)) for size in setting.sizes]
-                for place in bounds.places(name):
-                    for size, raw in zip(sizes, place, strict=False):
+                for indices in bounds.axis_indices(name):
+                    for size, raw in zip(sizes, indices, strict=False):
                         index = bounds.followed(raw)
                         for axis in () if self._moves(raw) else range(3):
                             if size and _step(index, "threadIdx", axis) == 1:
                                 offset = _at_first(index)
                                 threads = size - offset if offset is not None else size
                                 fitting[axis] = min(fitting.get(axis, MAX_THREADS), threads)
-        return {axis: most - most % 8 if most > 8 else most for axis, most in fitting.items()}
+        return {axis: count - count % 8 if count > 8 else count for axis, count in fitting.items()}
 
     def _moves(self, index: Node) -> bool:
-        """Whether a variable of an index is set again and again, as a loop's."""
+        """Whether a variable of an index is updated, as a loop variable is."""
         settings = (self.device.settings_in(name, self.function) for name in cexpr.names(index))
-        return any(setting.how not in ("=", "(", "{", "") for some in settings for setting in some)
+        return any(setting.how not in ("=", "(", "{", "") for of_name in settings for setting in of_name)
 
     def grid(self, bounds: Bounds) -> tuple[str, ...] | None:
-        """Blocks along each axis, in C; None: no guard tells."""
+        """Blocks along each axis, in C; None if no guard determines them."""
         axes = [axis for axis in range(3) if f"blockIdx.{_AXES[axis]}" in self.device.text]
         covers: dict[int, tuple[float, str]] = {}
         for value, below in bounds.guards():
@@ -238,7 +243,8 @@ class _Reading:
         return tuple(covers.get(axis, (1.0, "1"))[1] for axis in range(max(axes, default=0) + 1))
 
     def _unread(self, axis: int) -> str | None:
-        """The one size that the kernel does not read, if each of its blocks is one of so many."""
+        """The size that the kernel does not read, if there is one and each block handles one index: its
+        grid."""
         body = self.device.text[self.function.body : self.function.end]
         pair = rf"blockIdx\.{_AXES[axis]}", rf"blockDim\.{_AXES[axis]}"
         if re.search(r"{0}\s*\*\s*{1}|{1}\s*\*\s*{0}".format(*pair), body):
@@ -248,7 +254,8 @@ class _Reading:
 
 
 def _growth(node: Node, word: str, axis: int) -> Poly | None:
-    """What an index grows by from one thread or block (`word`) to the next; None: by nothing, or unevenly."""
+    """What an index grows by from one thread or block (`word`) to the next; None if it does not, or not by
+    the same amount."""
 
     def meaning(part: Node) -> Node | None:
         if part.op != "member" or part.args[0].text not in ("threadIdx", "blockIdx"):
@@ -263,7 +270,7 @@ def _growth(node: Node, word: str, axis: int) -> Poly | None:
 
 
 def _step(node: Node, word: str, axis: int) -> int | None:
-    """The same, where it is a constant."""
+    """`_growth` if it is a constant, else None."""
     growth = _growth(node, word, axis)
     return growth.constant if growth is not None else None
 
@@ -288,7 +295,7 @@ def _blocks(below: Poly, step: Poly) -> tuple[float, str] | None:
 
 
 def _shared_bytes(bounds: Bounds) -> int | None:
-    """The bytes of `extern __shared__` arrays, as far as the block's threads index them; None: not told."""
+    """The bytes of `extern __shared__` arrays, as far as the block's threads index them; None if unknown."""
     total = 0
     for type_text, name in _SHARED.findall(bounds.code.text):
         element = types.element(type_text, {**bounds.code.types, **bounds.code.macros}, bounds.code.text)

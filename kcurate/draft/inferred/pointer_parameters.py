@@ -24,7 +24,8 @@ from kcurate.records import Arg, Buffer, BufferArg, Expr, Init, Param, Step, Tol
 
 
 def buffer_argument(parts: Parts, param: Param, text: str) -> Arg:
-    """What the launch step passes for a pointer: a buffer, or a place in one that other pointers share."""
+    """What the launch step passes for a pointer: a buffer, or an offset into one that other pointers
+    share."""
     place = f"buffers.{param.name}"
     used = usage(parts.device, parts.function, param.name)
     element = types.pointee(param.type, parts.names, parts.device.text, aligned=parts.device.aligned)
@@ -39,8 +40,8 @@ def buffer_argument(parts: Parts, param: Param, text: str) -> Arg:
         first = param.name
         parts.usages[first], parts.elements[first] = used, element
     else:
-        both = parts.usages[first] | used
-        parts.usages[first] = replace(both, first="read" if both.read else both.first)
+        joined_usage = parts.usages[first] | used
+        parts.usages[first] = replace(joined_usage, first="read" if joined_usage.read else joined_usage.first)
     parts.pointers.setdefault(first, []).append((param.name, offset or number(0)))
     return first if offset is None else BufferArg(first, (offset * number(element.lanes)).expr())
 
@@ -59,11 +60,11 @@ def element_count(parts: Parts, param: Param, text: str, bounds: Bounds) -> Poly
     """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
     element = parts.elements[param.name]
     allocated = allocation(parts.site.host_values, text, parts.site.scope, element.size_bytes)
-    poly = parts.site.settle(allocated[0]) if allocated is not None else None
+    poly = parts.site.poly_of(allocated[0]) if allocated is not None else None
     count = quotient(poly, number(element.size_bytes)) if poly is not None else None
     if count is not None and _related(parts, count, bounds):
         return count
-    if count is not None and any(map(containers.is_asked, launch_configuration.names_of(count))):
+    if count is not None and any(map(containers.is_queried, launch_configuration.names_of(count))):
         count = None
     guessed = bounds.furthest(parts.pointers[param.name], at_sample) or count
     place = f"buffers.{param.name}.shape"
@@ -75,20 +76,20 @@ def element_count(parts: Parts, param: Param, text: str, bounds: Bounds) -> Poly
 
 
 def _related(parts: Parts, count: Poly, bounds: Bounds) -> bool:
-    """Whether the kernel knows a size used in the allocation; if not, its indices are more reliable."""
+    """Whether the kernel uses a size of the allocation; if not, its indices are more reliable."""
     names = launch_configuration.names_of(count)
-    known = (*parts.values.values(), *bounds.grid)
-    return not names or any(launch_configuration.names_of(poly) & names for poly in known)
+    kernel_values = (*parts.values.values(), *bounds.grid)
+    return not names or any(launch_configuration.names_of(poly) & names for poly in kernel_values)
 
 
 def uploads(parts: Parts) -> list[Step]:
     """Upload steps for the constant memory that the host fills; if none, for all real numbers in it."""
     steps: list[Step] = []
-    filled = filled_symbols(parts.site.host_values.host)
+    host_fills = filled_symbols(parts.site.host_values.host)
     for symbol in parts.device.globals_of_type("__constant__"):
         element = parts.element(symbol.type)
-        guessed = not filled and element is not None and "float" in element.dtype
-        if symbol.value or not (symbol.name in filled or guessed):
+        guessed = not host_fills and element is not None and "float" in element.dtype
+        if symbol.value or not (symbol.name in host_fills or guessed):
             continue
         count = Bounds(parts.device, parts.function, {}, (), ()).product(symbol.sizes)
         if element is None or count is None or "*" in symbol.type:
@@ -119,10 +120,10 @@ def add_buffers(parts: Parts, bounds: Bounds) -> None:
             parts.note(f"buffers.{name}.init", f"guess: {inferred.why}")
         if usage.unknown:
             parts.note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
-        known = parts.sizes(()).keys() - {OPEN}
+        size_names = parts.sizes(()).keys() - {OPEN}
         tolerance = None
         if role != "in":
-            tolerance = launch_configuration.tolerance(element, bounds, known, [*parts.counts.values()])
+            tolerance = launch_configuration.tolerance(element, bounds, size_names, [*parts.counts.values()])
         why = "guess: as many terms as the longest loop"
         if tolerance is None and usage.atomic and (terms := _added(parts, name)) is not None:
             tolerance, why = Tolerance(terms=terms), "guess: every element that is read is added atomically"
@@ -135,15 +136,16 @@ def add_buffers(parts: Parts, bounds: Bounds) -> None:
 
 
 def _added(parts: Parts, name: str) -> Expr | None:
-    """How many terms threads add to an element of a buffer of reals: the elements of the largest one read."""
-    read = [
+    """How many terms threads add to one element of a floating-point buffer: the elements of the largest
+    buffer read, shared among its elements."""
+    counts_read = [
         count
         for other, count in parts.counts.items()
         if other != name and parts.usages[other].read and OPEN not in count.text()
     ]
-    if parts.elements[name].dtype not in types.FLOATS or not read:
+    if parts.elements[name].dtype not in types.FLOATS or not counts_read:
         return None
-    terms, elements = max(read, key=at_sample), parts.counts[name]
+    terms, elements = max(counts_read, key=at_sample), parts.counts[name]
     if OPEN in elements.text() or elements.constant == 1:
         return terms.expr()
     return f"max(1, ceil_div({terms.text()}, {elements.text()}))"
@@ -153,9 +155,9 @@ def needed_elements(parts: Parts, bounds: Bounds) -> tuple[tuple[str, Expr], ...
     """Buffers whose indices end before or after their allocation: name, and elements needed."""
     needs = []
     for name, count in parts.counts.items():
-        into = parts.pointers.get(name, ()) if OPEN not in count.text() else ()
-        need = bounds.furthest(into, at_sample)
-        known = parts.sizes(tuple(bounds.grid)).keys() | launch_configuration.FUNCTIONS
-        if need is not None and need != count and launch_configuration.names_of(need) <= known:
+        pointers = parts.pointers.get(name, ()) if OPEN not in count.text() else ()
+        need = bounds.furthest(pointers, at_sample)
+        size_names = parts.sizes(tuple(bounds.grid)).keys() | launch_configuration.FUNCTIONS
+        if need is not None and need != count and launch_configuration.names_of(need) <= size_names:
             needs.append((name, need.expr()))
     return tuple(needs)

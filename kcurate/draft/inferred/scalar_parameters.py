@@ -22,10 +22,10 @@ def record_value(parts: Parts, param: Param, text: str) -> None:
     """Record a scalar's value over sizes, if it has one, or those of the integers in a struct."""
     if _empty(parts, param):
         return
-    inside = _inside(parts, param)
-    if inside is not None:
+    members = _struct_members(parts, param)
+    if members is not None:
         parts.values |= struct_numbers.integers_over_sizes(
-            param.name, text, inside, parts.site, parts.device.text
+            param.name, text, members, parts.site, parts.device.text
         )
     elif not real_type(parts, param) and (poly := parts.site.poly(text)) is not None:
         parts.values[param.name] = poly
@@ -35,9 +35,9 @@ def scalar_argument(parts: Parts, param: Param) -> Arg:
     """What the launch step passes for a parameter by value; its scalar and remarks go to the draft."""
     element = parts.element(param.type)
     place, text = f"scalars.{param.name}", parts.text_of(param)
-    inside = _inside(parts, param)
-    if inside is not None:
-        scalar, remarks = struct_numbers.scalar_of(param.name, text, inside, parts.values, parts.site)
+    members = _struct_members(parts, param)
+    if members is not None:
+        scalar, remarks = struct_numbers.scalar_of(param.name, text, members, parts.values, parts.site)
         parts.scalars[param.name] = scalar
         parts.remarks += remarks
         return param.name
@@ -50,12 +50,12 @@ def scalar_argument(parts: Parts, param: Param) -> Arg:
         return param.name
     poly = parts.values.get(param.name)
     if element.dtype in types.FLOATS:
-        known = parts.site.real(text)
-        if known is None:
+        real_value = parts.site.real(text)
+        if real_value is None:
             parts.note(place, f"guess: the host passes {text}")
             others = (other.value for other in parts.scalars.values() if isinstance(other.value, float))
-            known = struct_numbers.guessed_real(param.name, others)
-        parts.scalars[param.name] = Scalar(element.dtype, known)
+            real_value = struct_numbers.guessed_real(param.name, others)
+        parts.scalars[param.name] = Scalar(element.dtype, real_value)
         return param.name
     if poly is None:
         parts.note(place, f"guess: the host passes {text}")
@@ -73,13 +73,13 @@ def real_type(parts: Parts, param: Param) -> bool:
     return element is not None and element.dtype in types.FLOATS
 
 
-def _inside(parts: Parts, param: Param) -> tuple[types.PlacedMember, ...] | None:
-    """The numbers in a struct by value; None: it is no such struct."""
-    known = param.type, parts.names, parts.device.text
-    element = types.element(*known)
-    if element is not None and element.lanes == 1 and types.members(*known) is None:
+def _struct_members(parts: Parts, param: Param) -> tuple[types.PlacedMember, ...] | None:
+    """The members of a parameter that is a struct of numbers by value; None for any other parameter."""
+    typed = param.type, parts.names, parts.device.text
+    element = types.element(*typed)
+    if element is not None and element.lanes == 1 and types.members(*typed) is None:
         return None
-    return types.layout(*known)
+    return types.layout(*typed)
 
 
 def _empty(parts: Parts, param: Param) -> bool:
@@ -88,15 +88,16 @@ def _empty(parts: Parts, param: Param) -> bool:
 
 def _first_round(parts: Parts, param: Param, poly: Poly) -> Poly:
     """For a host loop variable, its first value."""
-    meaning = parts.site.host_values
-    counted = launch_configuration.names_of(poly) & meaning.loops
-    inside = {
+    host_values = parts.site.host_values
+    counted = launch_configuration.names_of(poly) & host_values.loops
+    loop_variables = {
         name for name in counted if any(re.search(rf"\b{name}\b", loop) for loop in parts.site.launch.loops)
     }
-    if not inside:
+    if not loop_variables:
         return poly
     parts.note(
-        f"scalars.{param.name}", f"guess: the host loops over {', '.join(sorted(inside))}; first iteration"
+        f"scalars.{param.name}",
+        f"guess: the host loops over {', '.join(sorted(loop_variables))}; first iteration",
     )
-    parts.site.frozen.update({name: meaning.defaults.get(name, GUESSED_WHOLE) for name in inside})
+    parts.site.frozen.update({name: host_values.defaults.get(name, GUESSED_WHOLE) for name in loop_variables})
     return parts.site.poly(parts.text_of(param)) or number(GUESSED_WHOLE)

@@ -1,8 +1,8 @@
 """Structs by value that hold pointers: while a draft is made, each member is a parameter of its own.
 
-What is inferred about pointers and numbers so holds for members too; then the arguments are put together.
-Of a struct that is used whole (passed on, copied, a method called) every pointer counts as handed to a
-function that is not known. Not covered: structs of numbers alone (`struct_numbers`).
+So everything inferred about pointers and numbers applies to members too; afterwards they become one argument
+again. If the kernel uses a struct as a whole (passes it on, copies it, calls a method), every pointer in it
+counts as passed to an unknown function. Not covered: structs of numbers alone (`struct_numbers`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Unfolded:
         known = replace(
             draft.known, problem=replace(problem, scalars=scalars), sides={variant: replace(side, plan=plan)}
         )
-        owners = {_flat(name, member): name for name, inside in self.structs.items() for member in inside}
+        owners = {_flat(name, member): name for name, members in self.structs.items() for member in members}
         remarks = []
         for remark in draft.remarks:
             place, _, member = remark.place.partition(".")
@@ -65,51 +65,51 @@ class Unfolded:
         return replace(draft, known=known, remarks=tuple(remarks))
 
     def _args(self, step: Launch, scalars: dict[str, Scalar]) -> Iterator[Arg]:
-        passed = dict(zip((param.name for param in self.kernel.params), step.args, strict=True))
+        args_by_name = dict(zip((param.name for param in self.kernel.params), step.args, strict=True))
         for param in self.original.params:
-            inside = self.structs.get(param.name)
-            if inside is None:
-                yield passed[param.name]
+            members = self.structs.get(param.name)
+            if members is None:
+                yield args_by_name[param.name]
                 continue
-            values: dict[str, Expr | float] = {member.field.name: 0 for member in inside}
+            values: dict[str, Expr | float] = {member.field.name: 0 for member in members}
             pointers: list[str | BufferArg] = []
-            at: list[int] = []
-            for member in inside:
-                arg = passed.get(_flat(param.name, member))
+            byte_offsets: list[int] = []
+            for member in members:
+                arg = args_by_name.get(_flat(param.name, member))
                 if member.pointer and isinstance(arg, str | BufferArg):
                     pointers.append(arg)
-                    at.append(member.at)
+                    byte_offsets.append(member.at)
                 elif isinstance(arg, ValueArg):
                     values[member.field.name] = arg.value
                 elif isinstance(arg, str):
                     scalar = scalars.pop(arg, None)
                     values[member.field.name] = scalar.value if scalar is not None else arg  # type: ignore[assignment]
             values = accessors.with_strides(values) if param.name in self.accessors else values
-            bare = len(pointers) == len(inside)
+            bare = len(pointers) == len(members)
             if not bare:
-                scalars[param.name] = Scalar(tuple(member.field for member in inside), values)
-            yield with_pointers(pointers, () if bare else tuple(at), None if bare else param.name)
+                scalars[param.name] = Scalar(tuple(member.field for member in members), values)
+            yield with_pointers(pointers, () if bare else tuple(byte_offsets), None if bare else param.name)
 
 
 def unfold(
     kernel: Kernel, device: Code, function: Function, unit: Code, launch: HostLaunch, names: Mapping[str, str]
 ) -> Unfolded:
-    """The kernel with the members of its structs that hold pointers as parameters; as it is without such.
+    """The kernel with the members of structs that hold pointers as its parameters; unchanged if it has none.
 
-    A member's argument is what the host code in `unit` gives it, if that is one value.
+    A member's argument is the value that the host code in `unit` sets it to, if there is only one.
     """
-    same = Unfolded(kernel, kernel, device, launch, {})
+    unchanged = Unfolded(kernel, kernel, device, launch, {})
     views = {param.name: view for param in kernel.params if (view := accessors.layout(param.type, names))}
     structs = {**_with_pointers_inside(kernel, device, names), **views}
     if not structs or device.aligned or len(launch.arguments) != len(kernel.params):
-        return same
+        return unchanged
     listed = next(device.tree.nodes("parameter_list", within=function.node))
     texts = [device.of(node) for node in listed.named_children]
     if len(texts) != len(kernel.params):
-        return same
+        return unchanged
     if (renamed := _body_with_members(device, function, structs, views.keys())) is None:
-        return same
-    body, read = renamed
+        return unchanged
+    body, read_members = renamed
     params, arguments, declared = [], [], []
     for param, text, argument in zip(kernel.params, texts, launch.arguments, strict=True):
         if param.name not in structs:
@@ -117,17 +117,17 @@ def unfold(
             declared.append(text)
             arguments.append(argument)
             continue
-        members, passed = read[param.name], argument.expression
+        members, passed = read_members[param.name], argument.expression
         params += [_param(param.name, member) for member in members]
-        declared += [f"{each.type} {each.name}" for each in params[len(params) - len(members) :]]
+        declared += [f"{param.type} {param.name}" for param in params[len(params) - len(members) :]]
         if param.name in views:
             expressions = accessors.expressions(passed, members, unit, launch.at)
         else:
             order = [member.name for member in types.members(param.type, names, device.text) or ()]
             expressions = list(_expressions(param.name, passed, members, order, unit, launch.at))
-        arguments += [replace(argument, expression=each, allocation=None) for each in expressions]
+        arguments += [replace(argument, expression=expression, allocation=None) for expression in expressions]
     if len({param.name for param in params}) != len(params) or len(arguments) != len(params):
-        return same
+        return unchanged
     between = device.text[listed.end_byte : function.body]
     definition = f"({', '.join(declared)}){between}{body}"
     text = device.text[: listed.start_byte] + definition + device.text[function.end :]
@@ -144,19 +144,19 @@ def unfold(
 def _body_with_members(
     device: Code, function: Function, structs: Mapping[str, tuple[types.PlacedMember, ...]], views: Set[str]
 ) -> tuple[str, dict[str, list[types.PlacedMember]]] | None:
-    """The kernel's body with members as names of their own, and those that it reads by struct.
+    """The kernel's body with each member as a name of its own, and the members that it reads, by struct.
 
-    `views` are the structs that are accessors. None: such a name is taken.
+    `views` are the structs that are accessors. None if the body uses such a name already.
     """
     body = device.text[function.body : function.end]
-    read: dict[str, list[types.PlacedMember]] = {}
-    for name, inside in structs.items():
-        if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in inside):
+    read_members: dict[str, list[types.PlacedMember]] = {}
+    for name, members in structs.items():
+        if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in members):
             return None
         if name in views:
-            body = accessors.with_members(body, name, len(inside) // 2)
-        body, read[name] = _members_as_names(body, name, inside)
-    return body, read
+            body = accessors.with_members(body, name, len(members) // 2)
+        body, read_members[name] = _members_as_names(body, name, members)
+    return body, read_members
 
 
 def _with_pointers_inside(
@@ -165,9 +165,9 @@ def _with_pointers_inside(
     """The members of each parameter that is a struct by value with pointers, by the parameter's name."""
     structs = {}
     for param in kernel.params:
-        inside = None if param.pointer else types.layout(param.type, names, device.text, pointers=True)
-        if inside is not None and any(member.pointer for member in inside):
-            structs[param.name] = inside
+        members = None if param.pointer else types.layout(param.type, names, device.text, pointers=True)
+        if members is not None and any(member.pointer for member in members):
+            structs[param.name] = members
     return structs
 
 
@@ -191,7 +191,8 @@ def _expressions(
 def _assigned(
     unit: Code, owner: str, member: types.PlacedMember, order: Sequence[str], at: int
 ) -> str | None:
-    """What the host code assigns to a pointer, or has in a member's place of a list; None: nothing plain.
+    """What the host code assigns to a pointer member, or has for a member in an initialiser list; None if
+    neither is plain.
 
     A number that is assigned is found by the member's path.
     """
@@ -204,18 +205,21 @@ def _assigned(
 
 
 def _in_list(unit: Code, owner: str, member: types.PlacedMember, order: Sequence[str], at: int) -> str | None:
-    """What stands in a member's place in the list that a struct is set to; None: it is set to no list."""
-    whole = [each for each in unit.settings(owner, at) if each.value and not each.updates]
-    if len(whole) != 1 or member.path not in order:
+    """The item for a member in the initialiser list of a struct; None if the struct is not set to one
+    list."""
+    whole_settings = [
+        setting for setting in unit.settings(owner, at) if setting.value and not setting.updates
+    ]
+    if len(whole_settings) != 1 or member.path not in order:
         return None
-    listed = _LISTED.fullmatch(whole[0].value)
-    if listed is None and whole[0].how != "{":
+    listed = _LISTED.fullmatch(whole_settings[0].value)
+    if listed is None and whole_settings[0].how != "{":
         return None
-    text = listed[1] if listed is not None else whole[0].value
-    items = [each.decode("latin-1") for each in split_arguments(text.encode("latin-1"))]
-    named = {match[1]: match[2] for each in items if (match := _DESIGNATED.fullmatch(each))}
-    place = order.index(member.path)
-    return named.get(member.path) if named else items[place] if place < len(items) else None
+    text = listed[1] if listed is not None else whole_settings[0].value
+    items = [item.decode("latin-1") for item in split_arguments(text.encode("latin-1"))]
+    designated = {match[1]: match[2] for item in items if (match := _DESIGNATED.fullmatch(item))}
+    index = order.index(member.path)
+    return designated.get(member.path) if designated else items[index] if index < len(items) else None
 
 
 _C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
@@ -226,26 +230,27 @@ def _flat(name: str, member: types.PlacedMember) -> str:
 
 
 def _members_as_names(
-    body: str, name: str, inside: tuple[types.PlacedMember, ...]
+    body: str, name: str, members: tuple[types.PlacedMember, ...]
 ) -> tuple[str, list[types.PlacedMember]]:
-    """The body with members as names of their own, and those that occur, all if the struct is used whole."""
-    by_path = {tuple(member.path.split(".")): member for member in inside}
-    read: set[str] = set()
-    whole = False
+    """The body with each member as a name of its own, and the members that occur (all if it is used
+    whole)."""
+    by_path = {tuple(member.path.split(".")): member for member in members}
+    read_paths: set[str] = set()
+    used_whole = False
 
     def member(match: re.Match[str]) -> str:
-        nonlocal whole
+        nonlocal used_whole
         words = re.findall(r"\w+", match[1] or "")
         for count in range(len(words), 0, -1):
-            known = by_path.get(tuple(words[:count]))
-            if known is not None:
-                read.add(known.path)
-                return ".".join([_flat(name, known), *words[count:]])
-        whole = True
+            prefix = by_path.get(tuple(words[:count]))
+            if prefix is not None:
+                read_paths.add(prefix.path)
+                return ".".join([_flat(name, prefix), *words[count:]])
+        used_whole = True
         return match[0]
 
     renamed = re.sub(rf"(?<![\w.>])\b{re.escape(name)}\b((?:\s*\.\s*[A-Za-z_]\w*)*)", member, body)
-    if not whole:
-        return renamed, [known for known in inside if known.path in read]
-    handed = "".join(f" {HANDED_ON}({_flat(name, known)});" for known in inside if known.pointer)
-    return renamed.replace("{", "{" + handed, 1), [known for known in inside if "[" not in known.path]
+    if not used_whole:
+        return renamed, [prefix for prefix in members if prefix.path in read_paths]
+    handed = "".join(f" {HANDED_ON}({_flat(name, prefix)});" for prefix in members if prefix.pointer)
+    return renamed.replace("{", "{" + handed, 1), [prefix for prefix in members if "[" not in prefix.path]

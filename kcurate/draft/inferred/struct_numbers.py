@@ -17,7 +17,7 @@ from kcurate.draft.sketch import Remark
 from kcurate.problem import c_types as types
 from kcurate.records import BufferArg, Expr, PointersArg, Scalar
 
-# Apart, since equal ones hide arguments that are swapped, and make an empty range of two bounds.
+# Different, since equal ones hide swapped arguments, and make an empty range of a lower and an upper bound.
 GUESSED_REALS = (0.5, 0.75, 0.625, 0.875, 0.6875, 0.8125)
 GUESSED_LOWER = -0.5
 _LOWER = re.compile(r"(?:\A|_)(?:lo|low|lower|min|minimum)(?:\Z|_|[A-Z\d])|(?:Min|Low|Lower)\Z")
@@ -26,18 +26,18 @@ PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 def guessed_real(name: str, others: Iterable[Expr | float]) -> float:
     """A value for a real number of which only the name is known, and the values of others."""
-    taken = list(others)
-    free = (value for value in GUESSED_REALS if value not in taken)
+    used = list(others)
+    free = (value for value in GUESSED_REALS if value not in used)
     return GUESSED_LOWER if _LOWER.search(name) else next(free, GUESSED_REALS[0])
 
 
 def integers_over_sizes(
-    name: str, text: str, inside: tuple[types.PlacedMember, ...], site: Site, code: str
+    name: str, text: str, members: tuple[types.PlacedMember, ...], site: Site, code: str
 ) -> dict[str, Poly]:
     """Expressions of the integer members that the code reads, by path: the host's value, else a size."""
     owner = path_in(text)
     values = {}
-    for member in inside:
+    for member in members:
         if not member.real and _reads(code, member):
             plain = PATH.fullmatch(owner) and "[" not in member.path
             host_value = site.poly(f"{owner}.{member.path}") if plain else None
@@ -48,12 +48,12 @@ def integers_over_sizes(
 
 
 def scalar_of(
-    name: str, text: str, inside: tuple[types.PlacedMember, ...], values: Mapping[str, Poly], site: Site
+    name: str, text: str, members: tuple[types.PlacedMember, ...], values: Mapping[str, Poly], site: Site
 ) -> tuple[Scalar, list[Remark]]:
     """The struct as a scalar with a value for each member, and a remark on the guessed ones."""
     owner, guessed = path_in(text), []
     values_by_field: dict[str, Expr | float] = {}
-    for member in inside:
+    for member in members:
         poly = values.get(f"{name}.{member.path}")
         value: Expr | float | None = poly.expr() if poly is not None else None
         if member.real and PATH.fullmatch(owner):
@@ -64,7 +64,7 @@ def scalar_of(
             value = guessed_real(member.field.name, others) if member.real else GUESSED_WHOLE
         values_by_field[member.field.name] = value
     remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
-    return Scalar(tuple(member.field for member in inside), values_by_field), remarks
+    return Scalar(tuple(member.field for member in members), values_by_field), remarks
 
 
 def with_pointers(

@@ -49,7 +49,8 @@ MAX_FILLED_RUNS = 5
 # Outcomes that no other sizes or contents can fix.
 _FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.UNSUPPORTED, Outcome.HARNESS_ERROR)
 MAX_TIMEOUTS = 2
-# Settings that are tried one by one where a kernel is not right at all that would close gaps.
+# How many of the sizes that would close gaps are tried one by one if the kernel fails at all of them
+# together.
 MAX_MENDS = 3
 CONSTANT_KINDS = frozenset({"zeros", "ones", "constant"})
 
@@ -58,12 +59,13 @@ CONSTANT_KINDS = frozenset({"zeros", "ones", "constant"})
 class Admission:
     """The final draft, the last verdict, and the attempts before it, one line each.
 
-    `untested`: by its test sizes, because the kernel is not right at those that show it (None: nothing).
+    `sizes`: the admitted test sizes, described. `untested`: what they leave untested because the kernel fails
+    at the sizes that would test it (None: nothing).
     """
 
     draft: Draft
     verdict: Verdict
-    tried: tuple[str, ...] = ()
+    attempts: tuple[str, ...] = ()
     sizes: str = ""
     untested: str | None = None
 
@@ -85,12 +87,12 @@ class Admission:
             return [
                 f"{first} Admitted on {self.place}, sizes {self.sizes}.",
                 "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
-                *(f"refused before: {line[:200]}" for line in self.tried),
+                *(f"refused before: {line[:200]}" for line in self.attempts),
                 *([f"untested: {self.untested}"] if self.untested else []),
             ]
         return [
             f"{first} NOT admitted; what was tried:",
-            *(f"  {line[:200]}" for line in self.tried),
+            *(f"  {line[:200]}" for line in self.attempts),
             f"Fix what is wrong, then run: kcurate problem check {FORM_NAME}",
         ]
 
@@ -103,8 +105,8 @@ def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
 
 def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
     """The kernel as both sides, with no padding around its buffers."""
-    (shown,) = known.sides.values()
-    plain = shown.side(code)
+    (side,) = known.sides.values()
+    plain = side.side(code)
     origin, family = Origin("curated"), known.benchmark
     return Candidate(
         name, family, "unclassified", None, origin, (), "", known.problem, slow=plain, fast=plain
@@ -160,54 +162,56 @@ def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
 
 def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]) -> Admission:
     """Try a complete draft in its possible forms until one is admitted or none is left."""
-    tried: list[str] = []
+    attempts: list[str] = []
     verdict: Verdict | None = None
     timeouts = 0
     for forms, most in ((_plain_forms, MAX_PLAIN_RUNS), (_filled_forms, MAX_FILLED_RUNS)):
-        before = len(tried)
+        attempts_before = len(attempts)
         for step in steps:
             for form in forms(_with_sizes(draft, step, code)):
-                if len(tried) - before == most:
+                if len(attempts) - attempts_before == most:
                     break
                 verdict = judging(candidate(form.known, code, form.kernel))
                 if verdict.outcome is Outcome.CORRECT:
-                    return _admitted(form, verdict, tuple(tried), step.what, code, judging)
-                tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
+                    return _admitted(form, verdict, tuple(attempts), step.what, code, judging)
+                attempts.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
                 timeouts += verdict.outcome is Outcome.TIMEOUT
                 if verdict.outcome in _FINAL or timeouts == MAX_TIMEOUTS:
-                    return Admission(draft, verdict, tuple(tried))
+                    return Admission(draft, verdict, tuple(attempts))
                 if forms is _filled_forms and not _content_matters(verdict):
                     break
     assert verdict is not None, "the ladder has at least one step"
     if draft.one_of_several and _content_matters(verdict):
-        tried.append(
+        attempts.append(
             "nothing was filled: of several configurations one is recorded, another may write the rest"
         )
-    return Admission(draft, verdict, tuple(tried))
+    return Admission(draft, verdict, tuple(attempts))
 
 
 def _admitted(
-    form: Draft, verdict: Verdict, tried: tuple[str, ...], what: str, code: str, judging: Judging
+    form: Draft, verdict: Verdict, attempts: tuple[str, ...], sizes: str, code: str, judging: Judging
 ) -> Admission:
     """The admission with test sizes that leave as little untested as the kernel can do."""
 
     def works(problem: Problem) -> bool:
-        tried_too = candidate(with_problem(form, problem).known, code, form.kernel)
-        return judging(tried_too).outcome is Outcome.CORRECT
+        on_problem = candidate(with_problem(form, problem).known, code, form.kernel)
+        return judging(on_problem).outcome is Outcome.CORRECT
 
-    (shown,) = form.known.sides.values()
-    sides = {"kernel": shown.side(code)}
-    problem = closed(form.known.problem, sides, works)
-    return Admission(with_problem(form, problem), verdict, tried, what, advice(problem, sides))
+    (side,) = form.known.sides.values()
+    sides = {"kernel": side.side(code)}
+    problem = with_closed_gaps(form.known.problem, sides, works)
+    return Admission(with_problem(form, problem), verdict, attempts, sizes, advice(problem, sides))
 
 
-def closed(problem: Problem, sides: Mapping[str, Side], works: Callable[[Problem], bool]) -> Problem:
-    """The problem with the test settings that close its gaps, of those at which it works."""
+def with_closed_gaps(
+    problem: Problem, sides: Mapping[str, Side], works: Callable[[Problem], bool]
+) -> Problem:
+    """The problem with added test settings that close its gaps, without those at which it fails."""
     before = problem.sizes.test
-    whole = mended(problem, sides)
-    settings = whole.sizes.test[len(before) :]
-    if not settings or works(whole):
-        return whole
+    without_gaps = mended(problem, sides)
+    settings = without_gaps.sizes.test[len(before) :]
+    if not settings or works(without_gaps):
+        return without_gaps
     for setting in settings[:MAX_MENDS] if len(settings) > 1 else ():
         longer = replace(problem, sizes=replace(problem.sizes, test=(*problem.sizes.test, setting)))
         problem = longer if works(longer) else problem
@@ -215,9 +219,11 @@ def closed(problem: Problem, sides: Mapping[str, Side], works: Callable[[Problem
 
 
 def stricter(problem: Problem, other: Problem) -> bool:
-    """Whether a problem varies more than another, in sizes or in inputs, and less in neither."""
-    mine, theirs = _varied(problem), _varied(other)
-    return mine != theirs and all(more >= less for more, less in zip(mine, theirs, strict=True))
+    """Whether a problem varies more than another in sizes or in inputs, and less in neither."""
+    variation, other_variation = _varied(problem), _varied(other)
+    return variation != other_variation and all(
+        a >= b for a, b in zip(variation, other_variation, strict=True)
+    )
 
 
 def _varied(problem: Problem) -> tuple[int, int]:
@@ -241,8 +247,8 @@ def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
     """The draft at these test sizes, with its bench sizes halved until the plan can be bound."""
     problem = draft.known.problem
     # Sizes that no buffer or grid depends on stay at a value that was tried.
-    tried = {name: max(sizes[name] for sizes in step.test) for name in draft.loose}
-    bench = {**problem.sizes.headline, **tried}
+    loose_values = {name: max(sizes[name] for sizes in step.test) for name in draft.loose}
+    bench = {**problem.sizes.headline, **loose_values}
     least = step.test[0]
     while True:
         sized = with_problem(draft, replace(problem, sizes=Sizes(step.test, bench)))
@@ -281,21 +287,21 @@ def _plain_forms(draft: Draft) -> Iterator[Draft]:
 def _filled_forms(draft: Draft) -> Iterator[Draft]:
     """Forms with pre-filled outputs, with integer inout buffers from zero, with integers of both signs.
 
-    What one of several configurations leaves unwritten another may write: the kernel's result is not known
-    there, so such an output is filled only with what it is known to have held.
+    If the kernel has several configurations, another one may write what this one leaves unwritten; the right
+    result is unknown there, so such an output is filled only with its recorded contents.
     """
     problem = draft.known.problem
-    held = dict(draft.held)
+    recorded = dict(draft.held)
     outs = [
         name for name, buffer in problem.buffers.items()
-        if buffer.role == "out" and (name in held or not draft.one_of_several)
+        if buffer.role == "out" and (name in recorded or not draft.one_of_several)
     ]  # fmt: skip
-    filled = {name: _filled(problem.buffers[name], held.get(name)) for name in outs}
+    filled = {name: _filled(problem.buffers[name], recorded.get(name)) for name in outs}
     if filled:
         text = "only partly written, so the initial contents matter"
-        known = [f"{name}.role" for name in filled if name in held]
-        guessed = [f"{name}.{key}" for name in filled if name not in held for key in ("role", "init")]
-        filled_draft = _with_buffers(draft, filled, text, known)
+        recorded_places = [f"{name}.role" for name in filled if name in recorded]
+        guessed = [f"{name}.{key}" for name in filled if name not in recorded for key in ("role", "init")]
+        filled_draft = _with_buffers(draft, filled, text, recorded_places)
         yield _with_buffers(filled_draft, filled, f"guess: {text}", guessed)
     zeroed = {
         name: replace(buffer, init=Init("zeros"))
@@ -315,9 +321,9 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
         yield _with_buffers(draft, signed, "guess: integers of both signs", places)
 
 
-def _filled(buffer: Buffer, held: Init | None) -> Buffer:
-    if held is not None:
-        return replace(buffer, role="inout", init=held)
+def _filled(buffer: Buffer, recorded: Init | None) -> Buffer:
+    if recorded is not None:
+        return replace(buffer, role="inout", init=recorded)
     real = buffer.dtype.startswith(("float", "bfloat"))
     init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 100})
     return replace(buffer, role="inout", init=init)

@@ -85,7 +85,7 @@ class AdmittingJudge:
         self._judges.clear()
 
 
-def different(settings: Sequence[Mapping[str, int]]) -> int:
+def count_different(settings: Sequence[Mapping[str, int]]) -> int:
     """How many of the size settings differ."""
     return sum(setting not in settings[:i] for i, setting in enumerate(settings))
 
@@ -101,13 +101,13 @@ def check(
     workspace_root: Path,
     *,
     note: Note = silent,
-    each: Callable[[toml_reader.Fault], None] = lambda _: None,
+    on_fault: Callable[[toml_reader.Fault], None] = lambda _: None,
     report: Callable[[Summary], None] = lambda _: None,
 ) -> Summary:
     """Check completed files; an admitted one is written as `problem.json` beside its kernel.
 
-    If a file is refused, its kernel's `problem.json` is removed. `each` receives every fault, `report` the
-    summary before anything is raised.
+    If a file is refused, its kernel's `problem.json` is removed. `on_fault` receives every fault, `report`
+    the summary before anything is raised.
 
     Raises:
         InputError: a file cannot be read, is incomplete, or is refused. All files are checked first, and
@@ -122,21 +122,21 @@ def check(
             for path in progress.each(files, "problem check", unit="file"):
                 try:
                     form = toml_reader.read(path)
-                    against = _checked(form, workspace, judge)
+                    faults_of_file = _checked(form, workspace, judge)
                 except InputError as error:
-                    against = [toml_reader.Fault(path, None, error.what)]
-                counts["refused" if against else "admitted"] += 1
-                if not against:
+                    faults_of_file = [toml_reader.Fault(path, None, error.what)]
+                counts["refused" if faults_of_file else "admitted"] += 1
+                if not faults_of_file:
                     record.note(f"{path}: admitted, {_folder(form, workspace) / RECORD_NAME}")
                     if (line := _advice(form)) is not None:
                         record.note(f"{path}: {line}")
-                for fault in against:
+                for fault in faults_of_file:
                     record.note(str(fault))
-                    each(fault)
-                why, then = "; ".join(map(str, against)), ("problem", "check", path)
-                outcome = "refused" if against else "admitted"
-                record.item("files", str(path), outcome, why, passed=not against, file=path, then=then)
-                faulty += against[:1]
+                    on_fault(fault)
+                why, then = "; ".join(map(str, faults_of_file)), ("problem", "check", path)
+                outcome = "refused" if faults_of_file else "admitted"
+                record.item("files", str(path), outcome, why, passed=not faults_of_file, file=path, then=then)
+                faulty += faults_of_file[:1]
         summary = record.finish({"files": dict(counts)})
         report(summary)
         if faulty:
@@ -148,19 +148,21 @@ def check(
 def _checked(form: toml_reader.Form, workspace: Workspace, judge: AdmittingJudge) -> list[toml_reader.Fault]:
     """A file's faults; its kernel's record is written, or removed if the file is refused."""
     folder = _folder(form, workspace)
-    against = [*form.faults]
+    found_faults = [*form.faults]
     try:
         code = store.read_kernel_code(folder)
     except InputError:
         what = f"no kernel {form.kernel!r} in {workspace.kernels}"
-        return against or [toml_reader.Fault(form.path, toml_reader.line_of(form.text, "draft.kernel"), what)]
-    if form.known is not None and not against:
-        against = faults(form, code, judge)
-        if not against:
+        return found_faults or [
+            toml_reader.Fault(form.path, toml_reader.line_of(form.text, "draft.kernel"), what)
+        ]
+    if form.known is not None and not found_faults:
+        found_faults = faults(form, code, judge)
+        if not found_faults:
             store.write_json(folder / RECORD_NAME, tied(form.known, code))
-    if against:
+    if found_faults:
         store.remove(folder / RECORD_NAME)
-    return against
+    return found_faults
 
 
 def _advice(form: toml_reader.Form) -> str | None:
@@ -182,7 +184,7 @@ def faults(form: toml_reader.Form, code: str, judge: AdmittingJudge) -> list[tom
     known = form.known
     assert known is not None, "the form was parsed"
     settings = known.problem.sizes.test
-    if different(settings) < (LEAST_SETTINGS if known.problem.sizes.headline else 1):
+    if count_different(settings) < (LEAST_SETTINGS if known.problem.sizes.headline else 1):
         line = toml_reader.line_of(form.text, "problem.sizes.test")
         return [toml_reader.Fault(form.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
     issues = check_problem(admit.plain_candidate(known, code, form.kernel or ""))

@@ -23,10 +23,10 @@ from kcurate.records import Kernel, KnownProblem, Problem, Verdict
 from kcurate.suites.problems import tied
 
 COMPLETED = "# Open places were filled in by a program; admitted."
-# Launches of one kernel that are tried.
+# How many of one kernel's launches are tried.
 MAX_LAUNCHES = 3
 BEYOND = "past the end of an allocation"
-# Takes a draft's text and the kernel's code, and has texts with open places filled in tried.
+# Takes a draft's text and the kernel's code, and tries completed texts.
 Complete = Callable[[str, str, Try], None]
 
 # The outcome of a problem admitted at one size: of the recorded launches, or of constants in the code.
@@ -53,7 +53,7 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True)
 class Settling:
-    """Where one kernel's draft goes, and who tries it."""
+    """Tries the drafts of one kernel with `judge`, and writes the one that counts beside its record."""
 
     record: Path
     kernel: Kernel
@@ -65,13 +65,14 @@ class Settling:
         """The draft's file."""
         return self.record.with_name(FORM_NAME)
 
-    def settle(self, draft: Draft, more: Sequence[str] = ()) -> Settled:
-        """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
+    def settle(self, draft: Draft, heading: Sequence[str] = ()) -> Settled:
+        """Write a draft, and try it first if nothing is open; `heading`: more lines for the head of the
+        file."""
         if draft.reasons:
-            self._write(draft, [*_open_heading(draft), *more])
+            self._write(draft, [*_open_heading(draft), *heading])
             return Settled("open", draft.reasons[0], f"open: {', '.join(draft.reasons)}: {self.path}")
         result = admit.admit(draft, self.code, self.judge, draft.ladder)
-        self._write(result.draft, [*result.heading(), *more])
+        self._write(result.draft, [*result.heading(), *heading])
         if result.admitted:
             store.write_json(self.record.parent / RECORD_NAME, result.draft.known)
             if result.draft.known.problem.single_size:
@@ -81,66 +82,67 @@ class Settling:
         outcome = str(result.verdict.outcome)
         return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}", verdict=result.verdict)
 
-    def settle_texts(self, texts: Sequence[Draft], more: Sequence[str] = ()) -> Settled:
-        """Settle what the text alone gives: of several launches that differ, those that work, the strictest.
+    def settle_texts(self, texts: Sequence[Draft], heading: Sequence[str] = ()) -> Settled:
+        """Settle the drafts from code: of several launches that differ, the strictest that is admitted
+        counts.
 
-        If none does, the first counts.
+        If none is, the first counts.
         """
-        seen = [texts[0].known]
-        settled, best = self._settle_text(texts[0], more), texts[0].known.problem
+        tried = [texts[0].known]
+        settled, best = self._settle_text(texts[0], heading), texts[0].known.problem
         for text in texts[1:]:
-            if text.known in seen or text.reasons or settled.outcome == "open":
+            if text.known in tried or text.reasons or settled.outcome == "open":
                 continue
             if settled.admitted and not admit.stricter(text.known.problem, best):
                 continue
-            if len(seen) == MAX_LAUNCHES:
+            if len(tried) == MAX_LAUNCHES:
                 break
-            seen.append(text.known)
+            tried.append(text.known)
             before = own_files.read(self.path)
-            outcome = self._settle_text(text, more)
+            outcome = self._settle_text(text, heading)
             if outcome.admitted:
                 settled, best = outcome, text.known.problem
             else:
                 store.write_bytes(self.path, before)
         return settled
 
-    def _settle_text(self, text: Draft, more: Sequence[str]) -> Settled:
-        """Settle one launch's draft as it is; if it is not admitted, with what keeps it inside its buffers.
+    def _settle_text(self, text: Draft, heading: Sequence[str]) -> Settled:
+        """Settle one launch's draft; if it is refused or open, retry with what keeps the kernel inside its
+        buffers.
 
-        That is few values in integer inputs, and extents that are only large enough.
+        That is: only zeros and ones in integer inputs, and extents that may be larger than needed.
         """
-        settled = self._settle_extents(text, more)
-        few = measured_extents.narrowed(text)
+        settled = self._settle_extents(text, heading)
+        few_valued = measured_extents.narrowed(text)
         if settled.outcome not in ("open", "refused") or set(text.reasons) - measured_extents.FILLED:
             return settled
-        if few is None and settled.outcome != "open":
+        if few_valued is None and settled.outcome != "open":
             return settled
-        draft = measured_extents.measured(few or text, self.code, self.judge.reach, enough=True)
+        draft = measured_extents.measured(few_valued or text, self.code, self.judge.reach, enough=True)
         before = own_files.read(self.path)
-        again = settled if draft.reasons else self.settle(draft, more)
-        if again.admitted or settled.outcome == "open":
-            return again
+        retried = settled if draft.reasons else self.settle(draft, heading)
+        if retried.admitted or settled.outcome == "open":
+            return retried
         store.write_bytes(self.path, before)
         return settled
 
-    def _settle_extents(self, text: Draft, more: Sequence[str]) -> Settled:
-        """Settle a draft: extents that it leaves open are those that a run reaches.
-
-        So are all extents of a kernel that goes beyond them.
+    def _settle_extents(self, text: Draft, heading: Sequence[str]) -> Settled:
+        """Settle a draft. Open extents are measured in a run; if the kernel accesses memory past the host's
+        allocations, all extents are.
         """
-        settled = self.settle(measured_extents.measured(text, self.code, self.judge.reach), more)
+        settled = self.settle(measured_extents.measured(text, self.code, self.judge.reach), heading)
         if settled.outcome == "refused" and BEYOND in settled.line:
             draft = measured_extents.measured(measured_extents.reopened(text), self.code, self.judge.reach)
             before = own_files.read(self.path)
-            again = settled if draft.reasons else self.settle(draft, more)
-            if not again.admitted and BEYOND in again.line:
+            retried = settled if draft.reasons else self.settle(draft, heading)
+            if not retried.admitted and BEYOND in retried.line:
                 store.write_bytes(self.path, before)
             else:
-                settled = again
+                settled = retried
         return settled
 
     def settle_recorded(self, recorded: Callable[[Trust], Draft], text: Draft | None = None) -> Settled:
-        """Try what a running program did, then what the text says, then the recorded size alone.
+        """Try the drafts from recorded launches, then the one from code, then the recorded size alone.
 
         The first that is admitted counts, unless a later one is stricter and admitted too.
         """
@@ -161,8 +163,8 @@ class Settling:
             if from_text:
                 draft = measured_extents.measured(draft, self.code, self.judge.reach)
             problem = draft.known.problem
-            early = problem.single_size and source is not sources[-1][1]
-            if draft.known in tried or early or (draft.reasons and settled is not None):
+            is_too_early = problem.single_size and source is not sources[-1][1]
+            if draft.known in tried or is_too_early or (draft.reasons and settled is not None):
                 continue
             tried.append(draft.known)
             before = own_files.read(self.path) if settled is not None else b""
@@ -170,9 +172,9 @@ class Settling:
             outcome = outcome._replace(line=f"{outcome.line} ({source})", recorded=not from_text)
             outcome = outcome._replace(why=source) if outcome.admitted else outcome
             # The first source counts; but a recorded launch that is refused says more than an open text.
-            last = settled is not None and settled.outcome == "open" and source is sources[-1][1]
+            replaces_open = settled is not None and settled.outcome == "open" and source is sources[-1][1]
             best = problem if outcome.admitted else best
-            if settled is None or outcome.admitted or last:
+            if settled is None or outcome.admitted or replaces_open:
                 settled = outcome
             else:
                 store.write_bytes(self.path, before)
@@ -180,7 +182,10 @@ class Settling:
         return settled
 
     def completed(self, complete: Complete) -> Settled | None:
-        """The draft on file as completed, if that is admitted; it decides nothing about where it belongs."""
+        """The outcome if `complete` fills in the draft on file and that is admitted, else None.
+
+        Suite and benchmark are taken from the kernel, never from the completed text.
+        """
         before = toml_reader.read(self.path)
         admitted: list[KnownProblem] = []
 
@@ -200,8 +205,9 @@ class Settling:
         return Settled("completed", "", "completed and admitted")
 
     def _filled_in(self, text: str, before: toml_reader.Form) -> KnownProblem | str:
-        """The problem of a text that is admitted, which is on file then; else why it is not."""
-        kept = False
+        """Write a completed text to the draft's file; returns its problem if admitted, else the reason, with
+        the file restored."""
+        admitted = False
         try:
             store.write_bytes(self.path, f"{COMPLETED}\n{text}".encode("utf-8", "replace"))
             form = toml_reader.read(self.path)
@@ -214,19 +220,21 @@ class Settling:
                 why = "a buffer is read from a file"
             elif not why:
                 why = _listed(faults(form, self.code, self.judge))
-            kept = not why
+            admitted = not why
             return why or form.known
         finally:
-            if not kept:  # also if interrupted halfway: the form keeps its marks
+            if not admitted:  # also if interrupted halfway: the form keeps its marks
                 store.write_bytes(self.path, before.text.encode())
 
     def _write(self, draft: Draft, heading: Sequence[str]) -> None:
         store.write_bytes(self.path, toml_writer.render(draft, heading).encode())
 
 
-def _listed(every: Sequence[toml_reader.Fault]) -> str:
-    """Faults as a model is told of them, one line each."""
-    return "\n".join(f"line {fault.line}: {fault.what}" if fault.line else fault.what for fault in every)
+def _listed(file_faults: Sequence[toml_reader.Fault]) -> str:
+    """Faults for a model's prompt, one line each."""
+    return "\n".join(
+        f"line {fault.line}: {fault.what}" if fault.line else fault.what for fault in file_faults
+    )
 
 
 def _open_heading(draft: Draft) -> list[str]:

@@ -1,11 +1,12 @@
-"""Extents that neither an allocation nor a guard gives: how far the kernel goes on the emulator is fitted.
+"""Extents that neither an allocation nor a guard gives: an expression is fitted to how far the kernel goes on
+the emulator.
 
-Every access is followed, at three size settings in which all sizes differ: multiples of a tile, or a few
-elements (first, if there are more sizes than a matrix product has). What then gives the same number of
-elements at each of them is the extent; else the polynomial over the sizes that gives it at many settings. If
-nothing does, because values or the least of several sizes decide, it may be a multiple of a product or sum of
-sizes that is nowhere exceeded. It is a guess, tried like any other (`admit`). Not covered: following
-(`kcurate.judge.counted_runs`), kernels whose sizes are open too.
+Every access is recorded at size settings in which all sizes differ: three with multiples of a tile, five with
+a few elements (these first for kernels with more sizes than a matrix product). The simplest expression that
+gives the number of elements at each setting is the extent, else the polynomial over the sizes that gives it
+at many settings. If none does, because the extent depends on values or on a minimum of sizes, a multiple of a
+product or sum of sizes that no setting exceeds may serve. It is a guess, tried like any other (`admit`). Not
+covered: recording accesses (`kcurate.judge.counted_runs`), kernels whose sizes are open too.
 """
 
 from __future__ import annotations
@@ -32,25 +33,26 @@ from kcurate.problem.expressions import names_in
 from kcurate.records import Buffer, Candidate, Expr, Init, Launch, Problem, Sizes
 
 Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
-# Elements of a buffer whose extent is looked for: at multiples of a tile, and at a few elements.
+# Elements given to a buffer whose extent is unknown: for settings of tiles, and of a few elements.
 ROOM, ROOM_FOR_FEW = 1 << 22, 1 << 19
 SETTINGS = 3
 # Small numbers fit more expressions by chance.
 SETTINGS_OF_FEW = 5
-# A kernel without guards may need multiples of what a block computes: mostly this, else what the grid says.
+# A kernel without guards may need multiples of its tile: mostly this, else a number in its grid, up to a
+# limit.
 TILE, MOST_TILE = 128, 1024
-# Sizes for kernels that multiply many of them, and have guards.
+# Sizes for kernels with guards that multiply many sizes.
 FEW = (3, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16, 19, 18)
 # Kernels with more sizes than this are first run at few elements: most have guards, and many multiply.
 MOST_TILED = 3
 MOST_FACTORS = 6
-# What measuring fills in.
+# Reasons for an open draft that measuring removes.
 FILLED = frozenset((Reason.NO_EXTENT, Reason.ONE_SIZE))
 # Sizes of a polynomial at most, and of one with products of three; settings beyond those that determine it.
 MOST_IN_POLYNOMIAL, MOST_IN_CUBES, MORE_SETTINGS = 8, 3, 4
-# The least share of an extent that the kernel reaches at every setting.
+# The least share of a covering extent that the kernel must reach at every setting.
 LEAST_REACHED = 0.4
-# Indices of which nothing is known: two values keep a kernel inside any buffer that has two of each.
+# For possible indices: with two values they stay inside any buffer of two or more elements an axis.
 FEW_VALUES = Init("integers", {"low": 0, "high": 2})
 WHY = "guess: as far as the kernel goes on the emulator"
 
@@ -90,7 +92,7 @@ def measured(draft: Draft, code: str, reach: Reach, *, enough: bool = False) -> 
     """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
 
     `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
-    `enough`: an extent may be larger than that.
+    `enough`: an extent may be larger than what was accessed.
     """
     if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - FILLED:
         return draft
@@ -103,9 +105,9 @@ def measured(draft: Draft, code: str, reach: Reach, *, enough: bool = False) -> 
     large = large or [name for name, _ in draft.limits]
     tiled = _settings(dict(draft.limits), large, launch, block)
     few = _few(dict(draft.limits), large)
-    # Where values lead astray, no polynomial does.
-    many = _many(dict(draft.limits), large) if narrowed(draft) is None else ()
-    orders = (few, many, tiled) if len(large) > MOST_TILED else (tiled, few, many)
+    # With unknown integers as possible indices, accesses follow no polynomial.
+    for_polynomial = _many(dict(draft.limits), large) if narrowed(draft) is None else ()
+    orders = (few, for_polynomial, tiled) if len(large) > MOST_TILED else (tiled, few, for_polynomial)
     for settings in orders if draft.limits else (({},),):
         shaped = _measured_at(settings, draft, code, reach, block, enough)
         if shaped is not None:
@@ -130,9 +132,9 @@ def _measured_at(
     largest = max((value for setting in settings for value in setting.values()), default=TILE)
     room = ROOM_FOR_FEW if largest < TILE else ROOM
     roomy = {name: replace(buffer, shape=_roomy(buffer, room)) for name, buffer in problem.buffers.items()}
-    tried = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
+    problem_with_room = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
     try:
-        runs = reach(plain_candidate(with_problem(draft, tried).known, code, draft.kernel))
+        runs = reach(plain_candidate(with_problem(draft, problem_with_room).known, code, draft.kernel))
     except ProblemError:
         return None
     if runs is None:
@@ -149,17 +151,13 @@ def _measured_at(
 
 
 def _reached(
-    buffer: Buffer,
-    reached_bytes: Sequence[int],
-    sizes: Names,
-    block: Sequence[int],
-    enough: bool,
+    buffer: Buffer, accessed_bytes: Sequence[int], sizes: Names, block: Sequence[int], enough: bool
 ) -> Expr | None:
     """The extent that gives how far the kernel went in each run; None: it ended early, or nothing fits."""
-    if buffer.role != "in" and not all(reached_bytes):
+    if buffer.role != "in" and not all(accessed_bytes):
         return None  # it ended before it wrote anything
     unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
-    values = tuple(-(-max(1, reached) // unit) for reached in reached_bytes)
+    values = tuple(-(-max(1, accessed) // unit) for accessed in accessed_bytes)
     extent = _fitted(values, sizes, block) or _polynomial(values, sizes)
     return extent or (_covering(values, sizes) if enough else None)
 
@@ -173,9 +171,9 @@ def _settings(
 ) -> tuple[Mapping[str, int], ...]:
     """Settings in which all large sizes differ, and each from itself; those of the grid are smallest."""
     in_grid = frozenset[str]().union(*map(names_in, launch.grid))
-    first = [name for name in large if name in in_grid]
-    rest = [name for name in large if name not in in_grid]
-    shares = [int(digits) for each in launch.grid for digits in re.findall(r"\b\d+\b", str(each))]
+    grid_sizes = [name for name in large if name in in_grid]
+    other_sizes = [name for name in large if name not in in_grid]
+    shares = [int(digits) for extent in launch.grid for digits in re.findall(r"\b\d+\b", str(extent))]
     unit = max(
         TILE,
         math.prod(block) if len(large) == len(launch.grid) == 1 else 1,
@@ -184,7 +182,7 @@ def _settings(
     settings = []
     for turn in range(SETTINGS):
         values = {name: default or 1 for name, default in limits.items()}
-        for group, base in ((first, 1), (rest, 1 + len(first))):
+        for group, base in ((grid_sizes, 1), (other_sizes, 1 + len(grid_sizes))):
             pool = max(len(group) + 1, SETTINGS)
             values |= {name: unit * (base + (i + turn) % pool) for i, name in enumerate(group)}
         settings.append(values)
@@ -208,11 +206,7 @@ def _fitted(values: Values, names: Names, block: Sequence[int]) -> Expr | None:
     """The simplest expression that gives the elements at every setting; a number if they are the same."""
     if len(set(values)) == 1:
         return values[0]
-    expressions = chain(
-        extents(values, names, block),
-        _strided(values, names),
-        _multiplied(values, names),
-    )
+    expressions = chain(extents(values, names, block), _strided(values, names), _multiplied(values, names))
     return next(expressions, None)
 
 
@@ -230,65 +224,76 @@ def _monomials(names: Sequence[str]) -> list[tuple[str, ...]]:
     """Products of at most two sizes, three where there are few sizes; the empty one first."""
     degree = 3 if len(names) <= MOST_IN_CUBES else 2
     return [
-        each for count in range(degree + 1) for each in combinations_with_replacement(sorted(names), count)
+        factors
+        for count in range(degree + 1)
+        for factors in combinations_with_replacement(sorted(names), count)
     ]
 
 
 def _polynomial(values: Values, names: Names) -> Expr | None:
     """The sum of products of sizes with whole factors that gives the elements at every setting."""
-    monomials = _monomials([name for name, known in names.items() if len(set(known)) > 1])
+    monomials = _monomials([name for name, name_values in names.items() if len(set(name_values)) > 1])
     if len(values) < len(monomials) + MORE_SETTINGS:
         return None
     columns = [
-        [math.prod(setting) for setting in zip(*(names[name] for name in each), strict=True)]
+        [math.prod(setting) for setting in zip(*(names[name] for name in monomial), strict=True)]
         or [1] * len(values)
-        for each in monomials
+        for monomial in monomials
     ]
     table = np.array(columns, dtype=np.float64).T
-    factors = np.rint(np.linalg.lstsq(table, np.array(values, dtype=np.float64), rcond=None)[0])
-    if not np.array_equal(table @ factors, values):
+    coefficients = np.rint(np.linalg.lstsq(table, np.array(values, dtype=np.float64), rcond=None)[0])
+    if not np.array_equal(table @ coefficients, values):
         return None
-    terms = {each: int(factor) for each, factor in zip(monomials, factors, strict=True) if factor}
+    terms = {
+        monomial: int(factor) for monomial, factor in zip(monomials, coefficients, strict=True) if factor
+    }
     return Poly(terms).expr()
 
 
 def _covering(values: Values, names: Names) -> Expr | None:
-    """The least multiple of a product or sum of sizes that no setting exceeds, and all come nearest to."""
+    """The smallest multiple of a product or sum of sizes that covers every setting, the tightest of them."""
     least = 1 << (max(values) - 1).bit_length()
     best: tuple[float, Expr] = (min(values) / least, least)
-    chosen = [each for count in (1, 2, 3) for each in combinations_with_replacement(names, count)]
+    factors = [
+        some_names for count in (1, 2, 3) for some_names in combinations_with_replacement(names, count)
+    ]
     forms: list[tuple[str, Callable[[Sequence[int]], int], tuple[str, ...]]]
-    forms = [("*", math.prod, each) for each in chosen]
-    forms += [("+", sum, each) for each in chosen if len(set(each)) == 2 == len(each)]
-    for operator, joined, each in forms:
-        known = [joined(setting) for setting in zip(*(names[name] for name in each), strict=True)]
-        times = max(-(-value // number) for value, number in zip(values, known, strict=True))
-        share = min(value / (times * number) for value, number in zip(values, known, strict=True))
+    forms = [("*", math.prod, factor_names) for factor_names in factors]
+    forms += [
+        ("+", sum, factor_names)
+        for factor_names in factors
+        if len(set(factor_names)) == 2 == len(factor_names)
+    ]
+    for operator, joined, factor_names in forms:
+        products = [joined(setting) for setting in zip(*(names[name] for name in factor_names), strict=True)]
+        times = max(-(-value // number) for value, number in zip(values, products, strict=True))
+        share = min(value / (times * number) for value, number in zip(values, products, strict=True))
         if share > best[0]:
-            text = operator.join(each) if operator == "*" else f"({operator.join(each)})"
+            text = operator.join(factor_names) if operator == "*" else f"({operator.join(factor_names)})"
             best = share, f"{times}*{text}" if times > 1 else text
     return best[1] if best[0] >= LEAST_REACHED else None
 
 
 def _multiplied(values: Values, names: Names) -> Iterator[str]:
-    """Products of any names, the fewest first, with a factor that is the same at every setting."""
-    left: list[tuple[Values, tuple[str, ...]]] = [(values, ())]
+    """Products of any names, the fewest first, times a constant."""
+    partial: list[tuple[Values, tuple[str, ...]]] = [(values, ())]
     for _ in range(MOST_FACTORS):
         further = []
-        for rest, chosen in left:
-            for name, known in names.items():
-                divides = all(v % k == 0 for v, k in zip(rest, known, strict=True))
-                if divides and len(set(known)) > 1 and (not chosen or name >= chosen[-1]):
-                    part = tuple(v // k for v, k in zip(rest, known, strict=True))
-                    further.append((part, (*chosen, name)))
-        for rest, chosen in further:
-            if len(set(rest)) == 1:
-                yield "*".join([*([str(rest[0])] if rest[0] > 1 else []), *chosen])
-        left = further
+        for remaining, factors in partial:
+            for name, name_values in names.items():
+                divides = all(v % k == 0 for v, k in zip(remaining, name_values, strict=True))
+                if divides and len(set(name_values)) > 1 and (not factors or name >= factors[-1]):
+                    quotient = tuple(v // k for v, k in zip(remaining, name_values, strict=True))
+                    further.append((quotient, (*factors, name)))
+        for remaining, factors in further:
+            if len(set(remaining)) == 1:
+                yield "*".join([*([str(remaining[0])] if remaining[0] > 1 else []), *factors])
+        partial = further
 
 
 def _strided(values: Values, names: Names) -> Iterator[str]:
-    """Rows of one length at a distance of another: all whole but the last."""
+    """`(rows - 1)*step + last`: rows at a distance of `step`, of which the last ends after `last`
+    elements."""
     for rows, step, last in permutations(names, 3):
         matrix = (names[rows], names[step], names[last])
         if tuple((r - 1) * s + e for r, s, e in zip(*matrix, strict=True)) == values:
@@ -314,8 +319,8 @@ def _filled(
         return draft
     bench = size_settings.bench(limits, counts)
     filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
-    tried = tuple(remark for remark in draft.remarks if remark.reason is not Reason.ONE_SIZE)
-    remarks = _remarked(replace(draft, remarks=tried), shaped, "shape", WHY).remarks
+    other_remarks = tuple(remark for remark in draft.remarks if remark.reason is not Reason.ONE_SIZE)
+    remarks = _remarked(replace(draft, remarks=other_remarks), shaped, "shape", WHY).remarks
     extents_text = " ".join(str(buffer.shape[0]) for buffer in shaped.values())
     loose = tuple(name for name in draft.loose if not re.search(rf"\b{name}\b", extents_text))
     return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder, loose=loose)

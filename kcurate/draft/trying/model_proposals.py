@@ -18,14 +18,14 @@ from kcurate.records import Exchange, KnownProblem, ReplyStatus, Turn
 
 # Kinds of `init` that read what nobody has reviewed.
 READ_FILES = frozenset(("file",))
-# Files that are asked for, each with what was found of the one before in view.
+# Files requested in one conversation; each request has the faults of the file before.
 MOST_FILES = 4
 # Why a text is not admitted; None: it is.
 Try = Callable[[str], str | None]
 
 
 class Proposing:
-    """Takes a draft's text and the kernel's code, and has texts of a model tried until one is admitted.
+    """Takes a draft's text and the kernel's code, and tries completed texts of a model until one is admitted.
 
     After a failure that concerns every request (`failure`), nothing is asked any more.
     """
@@ -48,17 +48,17 @@ class Proposing:
             except KcurateError as error:
                 self.failure = error
                 return
-            why = _tried(exchange, attempt)
-            if why is None or number == MOST_FILES:
+            refusal = _refusal(exchange, attempt)
+            if refusal is None or number == MOST_FILES:
                 return
-            whole = exchange.status is ReplyStatus.ANSWERED
-            call = called(exchange) if whole else None
-            turn = Turn(not_admitted(why), call.id if call else None)
+            is_whole = exchange.status is ReplyStatus.ANSWERED
+            call = called(exchange) if is_whole else None
+            turn = Turn(not_admitted(refusal), call.id if call else None)
             request = self.asking.going_on(request.key, turn, 1, tools)
 
 
-def _tried(exchange: Exchange, attempt: Try) -> str | None:
-    """Why an answer is not admitted; None: it is, or nothing more is to be asked."""
+def _refusal(exchange: Exchange, attempt: Try) -> str | None:
+    """Why an answer is not admitted; None if it is, or if the conversation ends here."""
     if exchange.status is ReplyStatus.TRUNCATED:
         return "the answer was cut off before its end; write a shorter one"
     if exchange.status is not ReplyStatus.ANSWERED:

@@ -19,19 +19,19 @@ from kcurate.records import Expr
 
 Schedule = Literal[
     "elements",  # no reduction: each thread computes some elements
-    "vectors", "row-elements",  # in CUDA, `elements` by 16-byte loads, and by a block a row
-    "outputs",  # a thread an output: it reduces alone
-    "tiles",  # a block a tile of a matrix product, staged in shared memory, accumulated in registers
-    "tensor-cores",  # such tiles by WMMA
+    "vectors", "row-elements",  # in CUDA: `elements` by 16-byte loads, or with one block per row
+    "outputs",  # one thread per output, which reduces alone
+    "tiles",  # one block per tile of a matrix product, staged in shared memory, accumulated in registers
+    "tensor-cores",  # the same by WMMA
     "scan",  # a running reduction along a row
-    "columns",  # a reduction down columns: neighbouring threads have neighbouring columns, so loads coalesce
-    "register-row",  # a warp a row, kept in its registers between passes
-    "warp-row",  # a warp a row, read again in each pass
-    "cached-row",  # a block a row, kept in shared memory between passes
-    "block-row",  # a block a row, read again in each pass
-    "online-row",  # a block a row, maximum and sum of exponentials in one pass (online softmax)
+    "columns",  # a reduction down columns: neighbouring threads take neighbouring columns, so loads coalesce
+    "register-row",  # one warp per row, kept in registers between passes
+    "warp-row",  # one warp per row, read again in each pass
+    "cached-row",  # one block per row, kept in shared memory between passes
+    "block-row",  # one block per row, read again in each pass
+    "online-row",  # one block per row, maximum and sum of exponentials in one pass (online softmax)
 ]  # fmt: skip
-# Sums of at most so many terms stay with one thread; rows of at most so many elements with one warp.
+# The longest sum that one thread computes, and the longest row that one warp computes.
 SHORT_SUM, SHORT_ROW = 16, 512
 # The longest row that the lanes of a warp keep in registers, eight elements each.
 LONGEST_KEPT = 256
@@ -90,7 +90,7 @@ class Factors:
 
 
 def factors(writer: Writer) -> Factors | None:
-    """The factors of a matrix product, perhaps batched; None if the node is none."""
+    """The factors of a matrix product, perhaps batched; None if the node is not a product."""
     operator = writer.operator
     if len(operator.folds) != 1 or operator.to or operator.row_axes:
         return None

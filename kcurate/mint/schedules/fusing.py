@@ -1,7 +1,7 @@
 """Which nodes of a graph share a kernel.
 
-Every kernel has a root. Nodes without sums that read its result at their own place are its epilogue; nodes
-without sums that feed it are computed where they are read. Not covered: how a kernel runs (`templates`).
+Every kernel has a root. Elementwise nodes that read its result at their own index are its epilogue;
+elementwise nodes that feed it are computed where they are read. Not covered: how a kernel runs (`templates`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ_OFTEN = frozenset({"gemm", "convolution", "attention", "pooling", "sort"})
 
 @dataclass
 class Group:
-    """A kernel: its root, what it does to the root's result in turn, and the name of what it stores."""
+    """One kernel: its root node, the epilogue nodes in order, and the name of the value that it stores."""
 
     root: Node
     epilogue: list[Node] = field(default_factory=list)
@@ -52,7 +52,7 @@ def groups(graph: Graph) -> tuple[list[Group], frozenset[str]]:
 
 
 def is_free(operator: Operator) -> bool:
-    """Whether each element of the result depends on a few elements only, and is stored in its own place."""
+    """Whether the node is elementwise or a gather: no folds, and each thread stores its own element."""
     return not operator.folds and not operator.to
 
 

@@ -1,4 +1,4 @@
-"""Kernels of a fast side: the part of a group's result that each thread, warp or block computes.
+"""Kernels of a fast side: which part of a group's result each thread, warp or block computes.
 
 | schedule | by | computes | for |
 |---|---|---|---|
@@ -51,7 +51,7 @@ class Kernel:
 
 @dataclass
 class Body:
-    """What the schedules share: a group, its writer, and the names of the kernel."""
+    """The state that all schedules share: a group, its writer, and the names of the kernel."""
 
     graph: Graph
     group: Group
@@ -78,17 +78,17 @@ class Body:
         """The name of the array that the kernel writes."""
         return self.group.result.name
 
-    def epilogue(self, root: Writer, place: str) -> list[str]:
-        """The lines from the root's value through the epilogue to the store; `place`: a variable's name."""
+    def epilogue(self, root: Writer, index: str) -> list[str]:
+        """The lines from the root's value through the epilogue to the store; `index`: a variable's name."""
         value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
         lines = root.take()
-        position = root.position(place, self.operator.out)
-        after, stored = root.through(self.group.epilogue, place, position, value)
-        return [*lines, *after, self.store_line(place, stored)]
+        position = root.position(index, self.operator.out)
+        after, stored = root.through(self.group.epilogue, index, position, value)
+        return [*lines, *after, self.store_line(index, stored)]
 
-    def store_line(self, place: str, value: str) -> str:
+    def store_line(self, index: str, value: str) -> str:
         """The line that writes an element."""
-        return f"{self.out}[{place}] = {value};"
+        return f"{self.out}[{index}] = {value};"
 
     def kernel(
         self,
@@ -99,7 +99,8 @@ class Body:
         helpers: Sequence[str] = (),
         shared_bytes: Expr = 0,
     ) -> Kernel:
-        """The kernel around its lines; `grid`, `block` and `shared_bytes` as in a launch."""
+        """The complete kernel with these lines as its body; `grid`, `block` and `shared_bytes` as in a
+        launch."""
         lines = self.needs.tidied(lines)
         parameters = [
             *(text for text in self.needs.parameters(self.graph) if not text.startswith("int ")),
@@ -151,7 +152,7 @@ def _along_rows(body: Body) -> bool:
 def row_elements(body: Body) -> Kernel:
     """A block computes one row, so that no thread divides to find its element's coordinates."""
     axes, writer = body.operator.out, body.writer()
-    place = writer.place(axes)
+    place = writer.linear_index(axes)
     inner = [f"int e = {place};", *body.epilogue(writer, "e")]
     loop = strided(writer, axes[-1:], inner, "threadIdx.x", str(body.block))
     lines = ["int item = blockIdx.x;", *writer.coordinates("item", axes[:-1]), *loop]
@@ -214,9 +215,9 @@ def outputs(body: Body) -> Kernel:
             for axis, text in zip(operator.out, operator.to, strict=True)
             if axis != REST
         }
-        place = writer.place(operator.out, at)
+        index_text = writer.linear_index(operator.out, at)
         value = writer.stored(writer.expression(operator.result))
-        store = [*writer.take(), body.store_line(place, value)]
+        store = [*writer.take(), body.store_line(index_text, value)]
         if operator.only:
             only = writer.expression(operator.only)
             store = [*writer.take(), f"if ({only}) {{", *indented(store), "}"]
@@ -249,7 +250,7 @@ def combined(writer: Writer, fold: Fold) -> list[str]:
 
 
 def fold_alone(writer: Writer, fold: Fold, over: Sequence[str]) -> list[str]:
-    """A fold by one thread, as nested loops."""
+    """A fold by one thread alone, as nested loops."""
     lines = combined(writer, fold)
     for axis in reversed(writer.existing(over)):
         index = writer.index(axis)
@@ -273,7 +274,7 @@ def strided(writer: Writer, axes: Sequence[str], inner: Sequence[str], first: st
 
 
 def rows(body: Body, schedule: Schedule) -> Kernel:
-    """A block or a warp computes what one row of sums needs, then the row's elements."""
+    """A block or a warp computes the folds of one row, then the row's elements."""
     operator, writer = body.operator, body.writer()
     outer, row = outer_axes(writer), _Row(body, writer, schedule)
     folds, helpers, work = list(operator.folds), list[str](), row.begin()
@@ -284,9 +285,9 @@ def rows(body: Body, schedule: Schedule) -> Kernel:
     for fold in folds:
         helpers.append(f"{row.group}_{fold.how}_{fold.dtype}")
         work += row.sum(fold, helpers[-1], keep=fold is folds[0])
-    place, writer.folds_done = writer.place(operator.out), bool(operator.row_axes)
+    index_text, writer.folds_done = writer.linear_index(operator.out), bool(operator.row_axes)
     store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
-    store = [f"int e = {place};", *store]
+    store = [f"int e = {index_text};", *store]
     if operator.row_axes:
         work += [*uniform, *row.loop(operator.row_axes, store)]
     else:
@@ -362,7 +363,7 @@ class _Row:
 
 
 def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The lines without those that are the same for all elements of a row, and the latter."""
+    """Two lists: the lines that differ between the elements of a row, and those that do not."""
     names = {name for key, name in writer.uniform.items() if key.startswith("$")}
     uniform = [line for line in lines if line.startswith("float ") and line.split()[1] in names]
     uniform += [line for line in lines if line.partition(" = ")[0] in names]
@@ -406,7 +407,7 @@ def columns(body: Body) -> Kernel:
         work += [*uniform, "if (item < total) {", *indented(loop), "}", f"{name} = {helper}({name});"]
     writer.folds_done = bool(operator.row_axes)
     store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
-    store = [f"int e = {writer.place(operator.out)};", *store]
+    store = [f"int e = {writer.linear_index(operator.out)};", *store]
     work += uniform
     if operator.row_axes:
         loop = strided(writer, operator.row_axes, store, "threadIdx.y", "8")
@@ -432,7 +433,7 @@ def scan(body: Body) -> Kernel:
     helper = f"block_scan_{fold.how}_{fold.dtype}"
     term = writer.expression(fold.term)
     before = writer.take()
-    store = [f"int e = {writer.place(operator.out)};", *body.epilogue(writer, "e")]
+    store = [f"int e = {writer.linear_index(operator.out)};", *body.epilogue(writer, "e")]
     at = f"{extent} - 1 - place" if fold.backwards else "place"
     first = FIRST[fold.how][fold.dtype == "int"]
     outer = [a for a in operator.axes if a != axis]

@@ -40,7 +40,7 @@ class _Tiles:
         (self.fold,) = self.operator.folds
 
     def kernel(self) -> Kernel:
-        """The kernel around its two variants."""
+        """The complete kernel, by either variant."""
         body, parts = self.body, self.parts
         counts = body.writer()
         rows, columns, depth = (counts.bare_count(axes) for axes in (parts.rows, parts.columns, parts.summed))
@@ -92,10 +92,10 @@ class _Tiles:
         ]
 
     def store(self, value: str) -> list[str]:
-        """The element of a row and a column, through the epilogue."""
+        """The lines that store the element at a row and a column, after the epilogue."""
         writer = self.body.writer()
         # The result's expression and place say which axes are needed.
-        place = writer.place(self.operator.out)
+        place = writer.linear_index(self.operator.out)
         lines = self.body.epilogue(writer, "e")
         return [
             f"{self.fold.dtype} {writer.local(self.fold.name)} = {value};",
@@ -106,12 +106,12 @@ class _Tiles:
         ]
 
     def registers(self) -> list[str]:
-        """256 threads, each with four rows and four columns."""
+        """The body with 256 threads, each with four rows and four columns in registers."""
         lines = {"loads": self.loads(256), "store": self.store("sums[di][dj]")}
         return _filled("registers", {"kind": self.fold.dtype}, lines)
 
     def tensor_cores(self) -> list[str]:
-        """Four warps, each with two by two fragments of 16 by 16."""
+        """The body with four warps, each with two by two WMMA fragments of 16 by 16."""
         lines = {"loads": self.loads(128), "store": self.store("block[i / 64][i % 64]")}
         return _filled("tensor cores", {"narrow": C_TYPES[str(self.narrow)]}, lines)
 

@@ -33,7 +33,8 @@ _HELPERS = dict(
 
 
 def helper_text(names: list[str]) -> str:
-    """The functions of these names (`block_sum_float`), each once, with those that they call."""
+    """The text of these helper functions (such as `block_sum_float`) and of those that they call, each
+    once."""
     texts = dict[str, str]()
     for name in names:
         form, how, kind = name.rsplit("_", 2)

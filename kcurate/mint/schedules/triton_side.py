@@ -11,7 +11,7 @@
 | `scan` | one row with a running sum |
 | `tiles`, `tensor-cores` | a tile of a product by `tl.dot` |
 
-What Triton's language lacks (tanh, log1p, expm1, rounding to even, ranks) has no answer here.
+Graphs with functions that Triton lacks (tanh, log1p, expm1, rounding to even, ranks) get no side.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Kernel:
         return lines, (f"ceil_div({writer.total(axes)}, {BLOCK})",)
 
     def _outputs(self) -> tuple[list[str], tuple[Expr, ...]]:
-        """Neighbouring elements (or columns of elements), their sums in loops."""
+        """Neighbouring elements (or columns of elements), each with its sums in loops."""
         operator = self.operator
         outer = [axis for axis in operator.axes if axis not in operator.row_axes]
         writer = self.writer(outer, "inside")
@@ -147,7 +147,7 @@ class _Kernel:
             kind = "tl.int32" if fold.dtype == "int" else "tl.float32"
             work.append(f"{name} = tl.full([{COLUMNS}], {first}, {kind})")
             work += _loops(writer, fold.over, _combined(writer, fold))
-        store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
+        store = [f"e = {writer.linear_index(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
         work += _loops(writer, operator.row_axes, store)
         lines = [
             f"item = tl.program_id(0) * {COLUMNS} + tl.arange(0, {COLUMNS})",
@@ -159,7 +159,7 @@ class _Kernel:
         return lines, (f"ceil_div({writer.total(outer)}, {COLUMNS})",)
 
     def _row(self) -> tuple[list[str], tuple[Expr, ...]]:
-        """One row, all its lanes at once: it stays in registers."""
+        """One row in one block of lanes, kept in registers."""
         operator = self.operator
         over, outer = operator.folds[0].over, outer_axes(self.writer((), ""))
         if operator.row_axes and operator.row_axes != over:
@@ -201,7 +201,7 @@ class _Kernel:
         return lines, (f"ceil_div({writer.total(outer)}, {SHORT_ROWS})",)
 
     def _reduced(self, writer: TritonWriter, axis: str) -> list[str]:
-        """The folds of rows that are blocks of lanes."""
+        """The folds of rows that are held as blocks of lanes."""
         lines, writer.folds_done = list[str](), True
         for fold in self.operator.folds:
             term = writer.expression(fold.term)
@@ -211,12 +211,12 @@ class _Kernel:
         return lines
 
     def _store(self, writer: TritonWriter, *, blocks: bool, guard: str = "") -> list[str]:
-        place = writer.place(self.operator.out)
+        place = writer.linear_index(self.operator.out)
         lines = [f"e = {place}", *self.epilogue(writer, "e", blocks=blocks)]
         return [*lines[:-1], f"{lines[-1][:-1]}, mask={guard})"] if guard else lines
 
     def _long_row(self) -> tuple[list[str], tuple[Expr, ...]]:
-        """One row, a block of lanes after the other; each lane has sums of its own until the row ends."""
+        """One row, one block of lanes after the other; each lane keeps its own sums until the row ends."""
         operator, folds = self.operator, list(self.operator.folds)
         outer = outer_axes(self.writer((), ""))
         writer = self.writer(operator.folded, "inside")
@@ -245,7 +245,7 @@ class _Kernel:
         return [*lines, *work], (writer.total(outer),)
 
     def _online(self, writer: TritonWriter) -> list[str]:
-        """Largest and sum of exponentials in one pass: a lane scales its sum when its largest grows."""
+        """Maximum and sum of exponentials in one pass: a lane rescales its sum when its maximum grows."""
         largest, total = self.operator.folds[:2]
         term = writer.expression(largest.term)
         m, s = writer.local(largest.name), writer.local(total.name)
@@ -290,7 +290,7 @@ class _Kernel:
         index, extent = writer.index(axis), writer.extent(axis)
         term = writer.expression(fold.term)
         before = writer.take()
-        store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
+        store = [f"e = {writer.linear_index(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
         self.constants = {"BLOCK": f"pow2(log2(2 * ({writer.total((axis,))}) - 1))"}
         lines = [
             *(["item = tl.program_id(0)"] if writer.existing(outer) else []),
@@ -314,7 +314,7 @@ class _Kernel:
         batch = writer.existing(parts.batch)
         for axis in (*parts.rows, *parts.columns):
             writer.axis_names[axis] = self.needs.fresh(writer.local(axis))
-        place = writer.place(self.operator.out)
+        place = writer.linear_index(self.operator.out)
         store = self.epilogue(writer, "e", blocks=True)
         rows, columns, depth = (writer.bare_count(axes) for axes in (parts.rows, parts.columns, parts.summed))
         for axis in batch:

@@ -1,4 +1,4 @@
-"""Expressions of nodes in Triton: what `writer` does for C++."""
+"""Expressions of nodes in Triton, as `writer` writes them in C++."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcurate.mint.axes import elsewhere
 from kcurate.mint.graph import REST, Node
 from kcurate.mint.naive import indented
-from kcurate.mint.scalar_text import tightness
+from kcurate.mint.scalar_text import precedence
 from kcurate.mint.schedules.writer import Needs, Position, Writer
 from kcurate.records import Expr
 
@@ -39,7 +39,7 @@ class UnfitError(Exception):
 class TritonWriter(Writer):
     """Writes expressions as blocks of lanes.
 
-    `mask`: where a lane may load; `lanes`: the variables that are blocks.
+    `mask`: the condition under which a lane may load; `lanes`: the variables that are blocks of lanes.
     """
 
     mask: str = ""
@@ -57,7 +57,7 @@ class TritonWriter(Writer):
         return writer
 
     def of_lanes(self, lines: Sequence[str], name: str) -> bool:
-        """Whether a variable that some lines declare is a block."""
+        """Whether a variable that some lines declare is a block of lanes."""
         return any(line.startswith(f"{name} = ") and self.lanes & set(_WORD.findall(line)) for line in lines)
 
     def size_text(self, extent: Expr) -> str:
@@ -65,7 +65,7 @@ class TritonWriter(Writer):
         return re.sub(r"(?<!/)/(?!/)", "//", super().size_text(extent))
 
     def coordinates(self, linear: str, axes: Sequence[str]) -> list[str]:
-        """As in C."""
+        """As in `Writer`."""
         return [line.replace(f"{linear} / ", f"{linear} // ") for line in super().coordinates(linear, axes)]
 
     def _named_local(self, kind: str, name: str, value: str) -> str:
@@ -78,20 +78,20 @@ class TritonWriter(Writer):
         return self._text(tree, self.mask)[0].replace(" + -", " - ")
 
     def rounded(self, text: str) -> str:
-        """As in C."""
+        """As in `Writer`."""
         if self.node.dtype == "float32":
             return text
         wide = "tl.int32" if self.node.dtype in ("int8", "int64") else "tl.float32"
         return f"{called(text)}.to({TYPES[self.node.dtype]}).to({wide})"
 
     def stored(self, text: str) -> str:
-        """As in C."""
+        """As in `Writer`."""
         return text if self.node.dtype == "float32" else f"{called(text)}.to({TYPES[self.node.dtype]})"
 
     def _text(self, node: ast.expr, mask: str, outer: int = 0) -> tuple[str, bool]:
         """The text, and whether it is an integer; `outer`: how tightly the operator around it binds."""
         text, integer = self._plain(node, mask)
-        return f"({text})" if tightness(node, _LEVELS) < outer else text, integer
+        return f"({text})" if precedence(node, _LEVELS) < outer else text, integer
 
     def _plain(self, node: ast.expr, mask: str) -> tuple[str, bool]:
         match node:
@@ -103,12 +103,12 @@ class TritonWriter(Writer):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 places = ["..." if _is_rest(part) else self._text(part, mask)[0] for part in parts]
                 axes = next(p.axes for p in self.operator.parameters if p.name == name)
-                return self._load(self.operands[name], self.place(axes, elsewhere(axes, places)), mask)
+                return self._load(self.operands[name], self.linear_index(axes, elsewhere(axes, places)), mask)
             case ast.UnaryOp(operand=operand):
                 text, integer = self._text(operand, mask, 8)
                 return f"-{text}", integer
             case ast.BinOp(left=left, op=op, right=right):
-                tight = tightness(node, _LEVELS)
+                tight = precedence(node, _LEVELS)
                 (a, whole), (b, also) = self._text(left, mask, tight), self._text(right, mask, tight + 1)
                 integer = whole and also
                 divides = isinstance(op, ast.Div | ast.FloorDiv)
@@ -133,7 +133,7 @@ class TritonWriter(Writer):
         raise UnfitError(ast.unparse(node))
 
     def _unless(self, test: ast.expr, mask: str) -> str:
-        """The mask where a condition does not hold."""
+        """The mask restricted to lanes for which a condition does not hold."""
         if isinstance(test, ast.Compare):
             symbol = _SYMBOLS[type(test.ops[0])]
             left, right = (self._text(part, mask)[0] for part in (test.left, test.comparators[0]))
@@ -157,23 +157,23 @@ class TritonWriter(Writer):
                 return self.local(name), fold.dtype == "int"
         return self.index(name), True
 
-    def _read(self, operand: str, place: str) -> str:
-        return self._load(operand, place, self.mask)[0]
+    def _read(self, operand: str, index_text: str) -> str:
+        return self._load(operand, index_text, self.mask)[0]
 
-    def _load(self, operand: str, place: str, mask: str) -> tuple[str, bool]:
+    def _load(self, operand: str, index_text: str, mask: str) -> tuple[str, bool]:
         dtype = self.graph.values[operand].dtype
         integer = dtype in ("int64", "int8")
-        where = mask if set(_WORD.findall(place)) & self.lanes else ""
+        lane_mask = mask if set(_WORD.findall(index_text)) & self.lanes else ""
         if operand in self.inlined:
-            return self._call(operand, place, where or "True"), integer
+            return self._call(operand, index_text, lane_mask or "True"), integer
         self.needs.arrays[operand] = ""
-        guard = f", mask={where}, other={0 if integer else 0.0}" if where else ""
-        text = f"tl.load({operand} + {place}{guard})"
+        guard = f", mask={lane_mask}, other={0 if integer else 0.0}" if lane_mask else ""
+        text = f"tl.load({operand} + {index_text}{guard})"
         if dtype != "float32":
             text += f".to({'tl.int32' if integer else 'tl.float32'})"
         return text, integer
 
-    def _call(self, operand: str, place: str, mask: str) -> str:
+    def _call(self, operand: str, index_text: str, mask: str) -> str:
         if mask == "True":
             raise UnfitError("a value of one row that is computed where it is read")
         node = self.graph.values[operand]
@@ -188,11 +188,11 @@ class TritonWriter(Writer):
         self.needs.add(inner)
         text = "\n".join(indented(body))
         self.needs.functions[name] = f"@triton.jit\ndef {name}({head}):\n{text}\n"
-        return f"{name}({', '.join([*inner.arguments(), place, mask])})"
+        return f"{name}({', '.join([*inner.arguments(), index_text, mask])})"
 
 
 def called(text: str) -> str:
-    """A text that a method can be called of."""
+    """The text in a form that a method can be called on."""
     closed = re.fullmatch(r"[\w.]+|[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)", text)
     return text if closed else f"({text})"
 

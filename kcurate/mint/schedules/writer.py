@@ -1,4 +1,4 @@
-"""The text of nodes inside kernels: expressions at a place, and device functions of inlined nodes."""
+"""The text of nodes inside kernels: expressions at an index, and device functions of inlined nodes."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Needs:
         return kept
 
     def parameters(self, graph: Graph) -> list[str]:
-        """The C parameters."""
+        """The kernel's parameters in C."""
         pointers = [f"const {C_TYPES[graph.values[name].dtype]} *__restrict__ {name}" for name in self.arrays]
         return [*pointers, *(f"int {name}" for name in self.sizes)]
 
     def arguments(self) -> list[str]:
-        """The names of all that is passed."""
+        """The names of the arguments, in the order of `parameters`."""
         return [*self.arrays, *self.sizes]
 
     def add(self, other: Needs) -> None:
-        """All that a function needs that a text calls."""
+        """Add everything that a called function needs."""
         self.arrays.update(other.arrays)
         self.sizes.update(other.sizes)
         self.functions.update(other.functions)
@@ -61,13 +61,14 @@ class Needs:
 
 @dataclass(frozen=True)
 class Position:
-    """A place in an array: the text of the index over some spans of its axes (`first` up to `last`)."""
+    """A position in an array: the text of the linear index over some spans of its axes (`first` up to
+    `last`)."""
 
     shape: Shape
     spans: Mapping[tuple[int, int], str]
 
     def at(self, first: int, last: int, size: Callable[[Expr], str]) -> str:
-        """The index over a span, from what is known; `size` writes an extent."""
+        """The linear index over a span, derived from known spans; `size` gives the text of an extent."""
         if (first, last) in self.spans:
             return self.spans[first, last]
         around = [(b - a, a, b) for a, b in self.spans if a <= first and last <= b]
@@ -90,9 +91,9 @@ class Position:
 class Writer:
     """Writes the expressions of one node in a kernel.
 
-    `linear`: the text of the linear index over the operator's axes, at the current place. `values`: texts of
-    operands that are in registers (by name of the value). `position`: the place in the node's array, where
-    something else decides it. Lines that an expression needs before it are in `before`.
+    `linear`: the text of the linear index over the operator's axes, for the current element. `values`: texts
+    of operands that are in registers, by the value's name. `position`: the current position in the node's
+    array if it is set from outside. `before`: lines that an expression needs before it.
     """
 
     equals = "{kind} {name} = {value};"
@@ -125,7 +126,7 @@ class Writer:
             self.stand(position)
 
     def stand(self, position: Position) -> None:
-        """Take the index along each axis from a place in the node's array."""
+        """Set the index along each axis from a position in the node's array."""
         self.standing = position
         for axis, span in spans_of(self.operator.out, len(self.binding.rest)):
             if axis != REST or self.binding.rest:
@@ -153,7 +154,7 @@ class Writer:
         return " * ".join([*names, *([str(number)] if number != 1 or not names else [])])
 
     def bare_count(self, axes: Sequence[str]) -> str:
-        """The same, where nothing binds tighter around it."""
+        """`count` without parentheses, for use where no operator surrounds it."""
         text = self.count(axes)
         return text[1:-1] if re.fullmatch(r"\([^()]*\)", text) else text
 
@@ -162,7 +163,7 @@ class Writer:
         return product(tuple(self.binding.extent(axis) for axis in self.existing(axes)))
 
     def existing(self, axes: Sequence[str]) -> list[str]:
-        """Axes without the leading ones where there are none."""
+        """The axes, without `...` if it stands for no axis."""
         return [axis for axis in axes if axis != REST or self.binding.rest]
 
     def index(self, axis: str) -> str:
@@ -174,13 +175,13 @@ class Writer:
         return self.axis_names[axis]
 
     def local(self, name: str) -> str:
-        """A name of a local variable, of an axis for example, that hides no array and no size."""
+        """A name for a local variable, such as an axis's, that shadows no array or size."""
         name = {REST: "row", "x_": "column"}.get(name, name)
         taken = name in self.graph.values or name in self.graph.sizes.headline
         return f"{name}_here" if taken else name
 
     def _named_local(self, kind: str, name: str, value: str) -> str:
-        """Declares a variable before the line in hand."""
+        """Declare a variable before the current line."""
         name = self.needs.fresh(name)
         self.before.append(self.equals.format(kind=kind, name=name, value=value))
         return name
@@ -193,12 +194,13 @@ class Writer:
         return Position(shape, {**spans, (0, len(shape)): linear} if linear else spans)
 
     def take(self) -> list[str]:
-        """The lines that the last expressions need before them."""
+        """The lines that the last expressions need before them; clears them."""
         lines, self.before = self.before, []
         return lines
 
-    def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
-        """The linear index of an element, from its index along every axis (`at`; else the current one)."""
+    def linear_index(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
+        """The linear index of an element, from its index along every axis (in `at`, else the current
+        index)."""
         text = linear_index(
             self.existing(axes), self.extent, lambda axis: (at or {}).get(axis) or self.index(axis)
         )
@@ -206,10 +208,10 @@ class Writer:
         return text
 
     def coordinates(self, linear: str, axes: Sequence[str]) -> list[str]:
-        """Declares the index along each of `axes` that was used, from a linear index over all of them."""
-        place = Position(self.binding.shape(axes), {(0, len(self.binding.shape(axes))): linear})
+        """Declare the index along each used axis of `axes`, from a linear index over all of them."""
+        position = Position(self.binding.shape(axes), {(0, len(self.binding.shape(axes))): linear})
         return [
-            self.equals.format(kind="int", name=self.index(axis), value=place.at(*span, self.size_text))
+            self.equals.format(kind="int", name=self.index(axis), value=position.at(*span, self.size_text))
             for axis, span in spans_of(axes, len(self.binding.rest))
             if axis in self.used_axes and axis in self.existing(axes)
         ]
@@ -225,7 +227,7 @@ class Writer:
         return c_text_of(tree, self._name, self._element)
 
     def reduced(self, expression: str) -> ast.expr:
-        """The tree of an expression, with names for what does not change along a row."""
+        """The parsed expression, with variables in place of parts that are the same along a row."""
         tree = parsed(expression)
         if not self.folds_done:
             return tree
@@ -234,11 +236,11 @@ class Writer:
         return changed
 
     def result(self) -> str:
-        """The node's element at the current place, rounded to its type, as a float."""
+        """The node's element at the current index, rounded to its type, as a float."""
         return self.rounded(self.expression(self.operator.result))
 
     def rounded(self, text: str) -> str:
-        """A value as it is read back from the node's array."""
+        """A value as it would be read back from the node's array."""
         stored = STORES.get(self.node.dtype)
         return text if stored is None else widened(self.node.dtype, stored.format(text))
 
@@ -262,7 +264,7 @@ class Writer:
         return self.index(name)
 
     def element(self, name: str) -> str:
-        """The element of an operand at the current place."""
+        """The element of an operand at the current index."""
         operand = self.operands[name]
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
         if operand in self.values:
@@ -270,14 +272,14 @@ class Writer:
         linear = self.linear if axes == self.operator.axes else ""
         if operand in self.inlined:
             same = self.standing is not None and axes == self.operator.out
-            place = self.standing if same and self.standing else self.position(linear, axes)
-            return self._computed(operand, place)
-        text = self._read(operand, linear or self.place(axes))
+            position = self.standing if same and self.standing else self.position(linear, axes)
+            return self._computed(operand, position)
+        text = self._read(operand, linear or self.linear_index(axes))
         self.needs.loads.add((text, operand))
         return text
 
     def _computed(self, operand: str, position: Position) -> str:
-        """The variable of an operand that is computed at the current place."""
+        """The variable that holds an operand computed at the current index."""
         node = self.graph.values[operand]
         assert isinstance(node, Node), "inputs are arrays"
         whole = position.spans.get((0, len(position.shape)), "")
@@ -291,14 +293,14 @@ class Writer:
         return type(self)(self.graph, node, self.inlined, self.needs, linear=linear, position=position)
 
     def through(
-        self, nodes: Sequence[Node], place: str, position: Position, value: str
+        self, nodes: Sequence[Node], index_text: str, position: Position, value: str
     ) -> tuple[list[str], str]:
-        """Lines from this node's value at a place through the nodes behind it, and what is stored."""
+        """The lines from this node's value through the epilogue nodes, and the text of the value to store."""
         lines, writer, above = list[str](), self, self.node
         for number, node in enumerate(nodes, 1):
             name = self.needs.fresh(above.name)
             lines.append(self.equals.format(kind=kind_of(above), name=name, value=value))
-            writer = self.inner(node, place, position)
+            writer = self.inner(node, index_text, position)
             writer.values = {above.name: name}
             value = writer.expression(writer.operator.result) if number == len(nodes) else writer.result()
             lines += writer.take()
@@ -307,13 +309,13 @@ class Writer:
 
     def _element(self, name: str, subscripts: Sequence[str]) -> str:
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
-        return self._read(self.operands[name], self.place(axes, elsewhere(axes, subscripts)))
+        return self._read(self.operands[name], self.linear_index(axes, elsewhere(axes, subscripts)))
 
-    def _read(self, operand: str, place: str) -> str:
+    def _read(self, operand: str, index_text: str) -> str:
         """An element of an array, or the call that computes it."""
         if operand not in self.inlined:
             self.needs.arrays[operand] = ""
-            return widened(self.graph.values[operand].dtype, f"{operand}[{place}]")
+            return widened(self.graph.values[operand].dtype, f"{operand}[{index_text}]")
         node = self.graph.values[operand]
         assert isinstance(node, Node), "inputs are arrays"
         name, inner = f"{node.operator}_{operand}", Needs()
@@ -327,11 +329,11 @@ class Writer:
         self.needs.functions[name] = (
             f"__device__ __forceinline__ {kind_of(node)} {name}({head})\n{{\n{body}\n}}\n"
         )
-        return f"{name}({', '.join([*inner.arguments(), place])})"
+        return f"{name}({', '.join([*inner.arguments(), index_text])})"
 
 
 class _Uniform(ast.NodeTransformer):
-    """Names for the largest parts of an expression that depend on folds and sizes alone."""
+    """Replaces the largest parts of an expression that depend only on folds and sizes by variables."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -354,7 +356,7 @@ class _Uniform(ast.NodeTransformer):
         return super().visit(node) if not isinstance(node, ast.Name) else node
 
     def _name(self, node: ast.Call | ast.BinOp) -> str:
-        """Declares the part and says its name."""
+        """Declare a variable for the part, and return its name."""
         key = f"${ast.unparse(node)}"
         if key not in self.writer.uniform:
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
@@ -371,7 +373,7 @@ def _is_size(node: ast.Call) -> bool:
 
 
 def spans_of(axes: Sequence[str], rest: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Each axis with the positions in a shape that it stands for; `rest`: how many `...` does."""
+    """Each axis with its span of dimensions in a shape; `rest`: how many dimensions `...` stands for."""
     first = 0
     for axis in axes:
         last = first + (rest if axis == REST else 1)
@@ -385,7 +387,7 @@ def kind_of(node: Node) -> str:
 
 
 def widened(dtype: str, text: str) -> str:
-    """An element of an array as it takes part in expressions."""
+    """An element of an array, converted to its type in expressions."""
     return f"(int){text}" if dtype == "int64" else LOADS.get(dtype, "{}").format(text)
 
 

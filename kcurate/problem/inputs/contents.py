@@ -75,12 +75,12 @@ def check_init(how: Init, sizes: Mapping[str, int]) -> None:
     """
     if how.kind not in GENERATORS:
         raise ProblemError(f"unknown init {how.kind!r}", hint=f"one of {', '.join(sorted(GENERATORS))}")
-    known = PARAMETERS[how.kind]
+    parameters = PARAMETERS[how.kind]
     for name in how.params:
-        if name not in known:
-            takes = ", ".join(known) or "no parameters"
+        if name not in parameters:
+            takes = ", ".join(parameters) or "no parameters"
             raise ProblemError(f"init {how.kind} has no parameter {name!r}", hint=f"it takes {takes}")
-    for name, takes_what in known.items():
+    for name, takes_what in parameters.items():
         if name not in how.params:
             if takes_what in (NEEDED, PATH, WORDS):
                 raise ProblemError(f"init {how.kind} needs the parameter {name!r}")
@@ -156,7 +156,7 @@ def _generated(
     density: float,
     rounded_down: bool = True,
 ) -> Array | Recipe:
-    """What the generator gives for one buffer."""
+    """The values that the generator makes for one buffer."""
     shape = outputs.shape(buffer, sizes)
     how = buffer.init or Init("zeros")
     if variation not in VARIATIONS:
@@ -180,7 +180,7 @@ def _generated(
 
 
 def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
-    """The least and the largest value that are drawn in practice; None: as the values say."""
+    """The least and the largest value that are drawn in practice; None: use those of the values."""
     if kind == "integers":
         return draw.integer("low", 0), draw.integer("high") - 1
     if kind == "normal":
@@ -191,31 +191,34 @@ def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
 
 
 def _share_values(buffers: Mapping[str, Buffer], contents: dict[str, Array | Recipe], seed: int) -> None:
-    """Give some elements of a buffer values of others of its type that are in its range, so that they tie.
+    """Give some elements of a buffer values of other buffers of its type that are in its range, so that
+    values tie.
 
-    Some get what another buffer holds at the same place, or integers that add up with it to the ends of the
-    range: to all bits of a full one, through which a carry goes.
+    Some get the other buffer's value at the same index, or (integers) the value that adds up with it to an
+    end of the range; at the full range that sum has all bits set, so that a carry runs through all of them.
     """
     arrays = {name: values.reshape(-1) for name, values in contents.items() if isinstance(values, np.ndarray)}
-    drawn = {name: values.copy() for name, values in arrays.items()}
+    unshared = {name: values.copy() for name, values in arrays.items()}
     for name, values in arrays.items():
         if not takes_literals(buffers[name]) or not values.size:
             continue
-        others = [drawn[other] for other in arrays if other != name and drawn[other].dtype == values.dtype]
+        others = [
+            unshared[other] for other in arrays if other != name and unshared[other].dtype == values.dtype
+        ]
         shared = np.concatenate([values[:0], *others])
         shared = shared[(shared >= values.min()) & (shared <= values.max())]
         rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
-        places = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
-        values[places] = rng.choice(shared, places.size) if shared.size else shared
+        indices = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
+        values[indices] = rng.choice(shared, indices.size) if shared.size else shared
         least, most = values.min(), values.max()
         for other in others:
             if other.size == values.size:
-                places = rng.integers(0, values.size, max(1, values.size // 16))
-                near = other[places]
+                indices = rng.integers(0, values.size, max(1, values.size // 16))
+                partners = other[indices]
                 if buffers[name].dtype in WHOLE:
-                    near = np.where(rng.random(places.size) < 0.5, near, least - near + most)
-                inside = (near >= least) & (near <= most)
-                values[places[inside]] = near[inside]
+                    partners = np.where(rng.random(indices.size) < 0.5, partners, least - partners + most)
+                inside = (partners >= least) & (partners <= most)
+                values[indices[inside]] = partners[inside]
 
 
 def _shaped(buffer: Buffer, sizes: Mapping[str, int], content: Array | Recipe) -> Array:
@@ -241,7 +244,8 @@ def generate(
 def recipes(
     problem: Problem, side: Side | None, sizes: Mapping[str, int], seed: int, variation: str = "nominal"
 ) -> tuple[dict[str, Array | Recipe], Spoiled]:
-    """As `generate`, but what a device can make as recipes, and what then happens to the values.
+    """As `generate`, but with a recipe in place of the values for each buffer that a device can make, and the
+    changes to apply to the values.
 
     Arrays have the buffer's shape and dtype.
     """
@@ -284,9 +288,9 @@ def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
 
 
 def variations(problem: Problem) -> tuple[str, ...]:
-    """The variations in which any input has other values, `nominal` first."""
-    known = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
-    return tuple(name for name in VARIATIONS if name == "nominal" or name in known)
+    """The variations in which at least one input has different values, `nominal` first."""
+    names = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
+    return tuple(name for name in VARIATIONS if name == "nominal" or name in names)
 
 
 def _variations(buffer: Buffer) -> tuple[str, ...]:
@@ -296,8 +300,8 @@ def _variations(buffer: Buffer) -> tuple[str, ...]:
 
 
 def integer_variations(problem: Problem) -> tuple[str, ...]:
-    """The variations of integers alone whose counts and sums are large, for sizes where all is long."""
-    named = [f"{OF_INTEGERS}{name}" for name in (OF_ALL if _counts(problem) else LARGE)]
+    """Variations of integers alone with large counts and sums, for sizes at which every extent is large."""
+    named = [f"{OF_INTEGERS}{name}" for name in (OF_ALL if _all_integers(problem) else LARGE)]
     buffers = problem.buffers.values()
     return tuple(
         name for name in named if any(_of_integers(problem, buffer, name) != "nominal" for buffer in buffers)
@@ -305,26 +309,26 @@ def integer_variations(problem: Problem) -> tuple[str, ...]:
 
 
 def _of_integers(problem: Problem, buffer: Buffer, variation: str) -> str:
-    """The variation that a buffer has in one of integers."""
+    """The variation of one buffer in a variation of integers."""
     plain = variation.removeprefix(OF_INTEGERS)
-    drawn = not is_float(buffer.dtype) or _counts(problem)
-    return plain if drawn and plain in _variations(buffer) else "nominal"
+    applies = not is_float(buffer.dtype) or _all_integers(problem)
+    return plain if applies and plain in _variations(buffer) else "nominal"
 
 
-def _counts(problem: Problem) -> bool:
+def _all_integers(problem: Problem) -> bool:
     """Whether all outputs are integers."""
     written = [buffer for buffer in problem.buffers.values() if buffer.role in ("out", "inout")]
     return bool(written) and not any(is_float(buffer.dtype) for buffer in written)
 
 
 def takes_literals(buffer: Buffer) -> bool:
-    """Whether any value in an input's range is valid at any place."""
+    """Whether any value in an input's range is valid at any index."""
     drawn = buffer.init is not None and buffer.init.kind in ("uniform", "normal", "integers")
     return drawn and buffer.dtype != "bool" and exchangeable(buffer)
 
 
 def exchangeable(buffer: Buffer) -> bool:
-    """Whether any of an input's elements is valid at any place."""
+    """Whether the input's elements may be exchanged with one another."""
     drawn = buffer.role in ("in", "inout") and buffer.init is not None and buffer.init.kind in EXCHANGEABLE
     return drawn and generators.KEPT_IN_RANGE.issuperset(buffer.promises)
 
@@ -344,15 +348,15 @@ def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
 
 
 def _density(buffer: Buffer, sizes: Mapping[str, int], terms: int) -> float:
-    """The density of a buffer's `structured` values; 1 if it is too small to hold what is summed."""
+    """The density of a buffer's `structured` values; 1 if it has fewer elements than are summed."""
     count = outputs.elements(buffer, sizes)
     return min(1.0, KEPT_TERMS / terms) if count >= terms > 0 else 1.0
 
 
 def _varied(buffer: Buffer) -> bool:
     how = buffer.init
-    inside = buffer.role in ("in", "inout") and is_float(buffer.dtype)
-    return inside and how is not None and how.kind in ("uniform", "normal")
+    is_float_input = buffer.role in ("in", "inout") and is_float(buffer.dtype)
+    return is_float_input and how is not None and how.kind in ("uniform", "normal")
 
 
 def _has_zero(buffer: Buffer, sizes: Mapping[str, int]) -> bool:

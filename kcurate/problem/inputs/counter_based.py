@@ -1,4 +1,4 @@
-"""Inputs in which every element depends only on its index, so that host and device make the same bits.
+"""Inputs in which every element depends only on its index, so that host and device generate the same bits.
 
 The random words are counter-based (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011):
 element i takes one half of the hash of i / 2 and its stream's key. All arithmetic is exact integers, or
@@ -105,23 +105,23 @@ def quantiles() -> npt.NDArray[np.float32]:
     return np.array([-NormalDist().inv_cdf(tail) for tail in tails], np.float32)
 
 
-def normal_of(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
+def normal_of(random_words: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
     """Random words as standard normal values, float32: the top bit is the sign, the others the tail."""
     table = quantiles()
-    tail = drawn & np.uint32(0x7FFFFFFF)
+    tail = random_words & np.uint32(0x7FFFFFFF)
     length = (tail.astype(np.float64).view(np.uint64) >> np.uint64(52)).astype(np.int64) - 1022
     shift = np.maximum(length - 6, 0).astype(np.uint32)
-    place = ((tail >> shift) + 32 * shift).astype(np.int64)
+    entry = ((tail >> shift) + 32 * shift).astype(np.int64)
     share = (tail & ((np.uint32(1) << shift) - np.uint32(1))).astype(np.float32)
     share *= np.ldexp(np.float32(1), -shift.astype(np.int32))
-    low = table[place]
-    magnitude = low + share * (table[np.minimum(place + 1, table.size - 1)] - low)
-    return np.where(drawn >> np.uint32(31), -magnitude, magnitude)
+    low = table[entry]
+    magnitude = low + share * (table[np.minimum(entry + 1, table.size - 1)] - low)
+    return np.where(random_words >> np.uint32(31), -magnitude, magnitude)
 
 
-def _ranked(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def _ranked(random_words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """For each word, how many of all 2^32 words have a smaller `normal_of`."""
-    return np.where(drawn >> np.uint32(31), drawn ^ np.uint32(1 << 31), ~drawn)
+    return np.where(random_words >> np.uint32(31), random_words ^ np.uint32(1 << 31), ~random_words)
 
 
 def _unranked(ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -129,15 +129,15 @@ def _unranked(ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return np.where(ranks >> np.uint32(31), ~ranks, ranks ^ np.uint32(1 << 31))
 
 
-def _unit(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
+def _unit(random_words: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
     """Uniform in [0, 1), float32; below a half the lowest 8 bits of the word add precision."""
-    unit = (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-    unit += (drawn & np.uint32(255)).astype(np.float32) * np.float32(2.0**-32)
+    unit = (random_words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    unit += (random_words & np.uint32(255)).astype(np.float32) * np.float32(2.0**-32)
     return np.asarray(np.minimum(unit, np.float32(1 - 2.0**-24)))
 
 
-def _spread(place: Places, width: Places | float, first: Places, key: int) -> Places:
-    """Warp positions in [0, width) monotonically, to uneven spacing; `first`: the row's first element.
+def _spread(positions: Places, width: Places | float, row_start: Places, key: int) -> Places:
+    """Warp positions in [0, width) monotonically, to uneven spacing; `row_start`: the row's first element.
 
     At each scale every part of a row has a knot at a random position, which is moved by 0.1 to 0.4 of the
     part.
@@ -146,16 +146,16 @@ def _spread(place: Places, width: Places | float, first: Places, key: int) -> Pl
         inside = (scale < width) | (scale == math.inf)
         if not np.any(inside):
             continue
-        start = np.floor(place / scale) * min(scale, LARGEST)
+        start = np.floor(positions / scale) * min(scale, LARGEST)
         size = np.minimum(scale, width - start)
-        drawn = _of_parts(key + number, (first + start).astype(np.uint64))
+        drawn = _of_parts(key + number, (row_start + start).astype(np.uint64))
         before, after = _knots(drawn)
-        share = (place - start) / size
+        share = (positions - start) / size
         low = np.minimum(share * (after / before), after)
         high = np.minimum(after + (share - before) * ((1.0 - after) / (1.0 - before)), 1.0)
         moved = start + np.where(share < before, low, high) * size
-        place = np.where(inside, np.minimum(moved, np.nextafter(width, 0.0)), place)
-    return place
+        positions = np.where(inside, np.minimum(moved, np.nextafter(width, 0.0)), positions)
+    return positions
 
 
 def _of_parts(key: int, first: Words) -> Words:
@@ -229,30 +229,36 @@ class Shaping:
         self._patch(drawn, index // piece, index % piece, piece, self.key + 2)
         return drawn
 
-    def _patch(self, into: Drawn, group: Words, place: Words, width: np.uint64, key: int) -> None:
+    def _patch(self, into: Drawn, group: Words, columns: Words, width: np.uint64, key: int) -> None:
         """Shape the groups of elements that the key chooses, in place."""
-        drawn = _of_parts(key, group)
-        chosen = (drawn & np.uint64(MASK >> 32)) < PATCHED
-        if not self.allowed or not chosen.any():
+        hashes = _of_parts(key, group)
+        is_shaped = (hashes & np.uint64(MASK >> 32)) < PATCHED
+        if not self.allowed or not is_shaped.any():
             return
         numbers = np.array(self.allowed)[
-            ((drawn >> np.uint64(32)) % np.uint64(len(self.allowed))).astype(int)
+            ((hashes >> np.uint64(32)) % np.uint64(len(self.allowed))).astype(int)
         ]
         for number in self.allowed:
-            at = chosen & (numbers == number)
+            at = is_shaped & (numbers == number)
             if at.any():
-                shaped = self._shaped(into.ranks[at], number, mix(drawn[at]), place[at], width)
+                shaped = self._shaped(into.ranks[at], number, mix(hashes[at]), columns[at], width)
                 into.put(at, number, *shaped)
 
     def _shaped(
-        self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64
+        self, ranks: Ranks, number: int, hashes: Words, columns: Words, width: np.uint64
     ) -> tuple[Ranks, Lows]:
-        """Ranks in one shape, and their low bits; `drawn`: a random word for each element's group."""
-        if number == NEIGHBOURS:
-            return self._neighbours(ranks, drawn, place, width)
-        return self._ranks(ranks, number, drawn, place, width), np.full(ranks.shape, -1, np.int64)
+        """Ranks in one shape, and their low bits.
 
-    def _neighbours(self, ranks: Ranks, drawn: Words, place: Words, width: np.uint64) -> tuple[Ranks, Lows]:
+        `hashes`: a random word per element, equal within a group (a row or piece). `columns`: the
+        element's index in its group of `width`.
+        """
+        if number == NEIGHBOURS:
+            return self._neighbours(ranks, hashes, columns, width)
+        return self._ranks(ranks, number, hashes, columns, width), np.full(ranks.shape, -1, np.int64)
+
+    def _neighbours(
+        self, ranks: Ranks, hashes: Words, columns: Words, width: np.uint64
+    ) -> tuple[Ranks, Lows]:
         """The ranks of the shape `neighbours`, and the low bits of its maxima and minima.
 
         Maxima are at columns `above` (mod `step`), minima at `below`; other ranks are in the middle 3/4. The
@@ -261,37 +267,37 @@ class Shaping:
         length = (int(width) - 1).bit_length()
         least = max(LEAST_STEP_LOG2, length - self.near.bit_length())
         choices = np.uint64(min(max(length - 1 - least, 1), MOST_STEPS))
-        shift = np.uint64(least) + (drawn & np.uint64(255)) % choices
+        shift = np.uint64(least) + (hashes & np.uint64(255)) % choices
         step = np.uint64(1) << shift
-        above = (drawn >> ABOVE_BIT) % step
-        below = (above + np.uint64(1) + (drawn >> BELOW_BIT) % (step - np.uint64(1))) % step
-        high, low = (place % step == remainder for remainder in (above, below))
-        base = (drawn >> BASE_BIT).astype(np.uint32)
+        above = (hashes >> ABOVE_BIT) % step
+        below = (above + np.uint64(1) + (hashes >> BELOW_BIT) % (step - np.uint64(1))) % step
+        high, low = (columns % step == remainder for remainder in (above, below))
+        base = (hashes >> BASE_BIT).astype(np.uint32)
         middle = ranks - (ranks >> np.uint32(2)) + MIDDLE_RANK
         shaped = np.where(high, HIGHEST_RANK + base, np.where(low, LOWEST_RANK + base, middle))
         members = np.uint64(1) << np.maximum(length - shift.astype(np.int64), 0).astype(np.uint64)
-        number, offset = place >> shift, drawn >> OFFSET_BIT
-        pair = (number >> np.uint64(1)) * (drawn >> FACTOR_BIT | np.uint64(1)) + offset
+        number, offset = columns >> shift, hashes >> OFFSET_BIT
+        pair = (number >> np.uint64(1)) * (hashes >> FACTOR_BIT | np.uint64(1)) + offset
         lows = (pair << np.uint64(1) | (number ^ offset) & np.uint64(1)) & members - np.uint64(1)
         return shaped, np.where(high | low, lows.astype(np.int64), -1)
 
-    def _ranks(self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64) -> Ranks:
+    def _ranks(self, ranks: Ranks, number: int, hashes: Words, columns: Words, width: np.uint64) -> Ranks:
         """Ranks in a shape other than `neighbours`."""
         shape, part = SHAPES[number], ranks >> np.uint32(self.shift)
         if shape in ("low", "high"):
             return part if shape == "low" else ~part
         if shape == "alike":
-            return np.broadcast_to(drawn, ranks.shape).astype(np.uint32)
+            return np.broadcast_to(hashes, ranks.shape).astype(np.uint32)
         if shape == "few":
-            return mix(drawn + (ranks & np.uint32(3))).astype(np.uint32)
+            return mix(hashes + (ranks & np.uint32(3))).astype(np.uint32)
         if shape == "strided":
-            stride = np.uint64(32) << (drawn & np.uint64(3))
+            stride = np.uint64(32) << (hashes & np.uint64(3))
             eighth = ranks >> np.uint32(3)
-            return np.where(place % stride == (drawn >> np.uint64(8)) % stride, ~eighth, ranks - eighth)
-        rising = ((place << np.uint64(32)) + ranks) // width
+            return np.where(columns % stride == (hashes >> np.uint64(8)) % stride, ~eighth, ranks - eighth)
+        rising = ((columns << np.uint64(32)) + ranks) // width
         if shape == "descending":
             rising = np.uint64(MASK >> 32) - rising
-        base = np.uint64(1 << 29) + (drawn & np.uint64((1 << 30) - 1))
+        base = np.uint64(1 << 29) + (hashes & np.uint64((1 << 30) - 1))
         return (base + (rising * (np.uint64(1 << 32) - base) >> np.uint64(32))).astype(np.uint32)
 
 
@@ -409,13 +415,13 @@ class Recipe:
         return np.minimum(values, np.float32(self.top)) if self.form == "uniform" else values
 
     def _thin(self, values: Array, start: int) -> Array:
-        how = self.thinned
-        if how is None:
+        thin = self.thinned
+        if thin is None:
             return values
         runs = np.arange(start // RUN, -(-(start + values.size) // RUN))
-        drawn = words(how.kept_key, int(runs[0]) & ~1, runs.size + 1)[int(runs[0]) & 1 :][: runs.size]
-        kept = np.repeat((drawn.astype(np.uint64) < how.below) | (runs == how.always), RUN)[: values.size]
-        small = _unit(words(how.small_key, start, values.size)) * np.float32(how.small)
+        hashes = words(thin.kept_key, int(runs[0]) & ~1, runs.size + 1)[int(runs[0]) & 1 :][: runs.size]
+        kept = np.repeat((hashes.astype(np.uint64) < thin.below) | (runs == thin.always), RUN)[: values.size]
+        small = _unit(words(thin.small_key, start, values.size)) * np.float32(thin.small)
         return np.where(kept, values, small.astype(values.dtype))
 
     def _uneven(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
@@ -436,16 +442,16 @@ class Recipe:
 
     def _sorted(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
         index = np.arange(start, start + drawn.size)
-        place = (index % self.width).astype(np.float64)
-        first = index - place
-        place += drawn.astype(np.float64) * 2.0**-32
-        place = _spread(place, float(self.width), first, self.key + 1)
-        place /= self.width
-        place *= self.span
-        place += self.low
+        positions = (index % self.width).astype(np.float64)
+        row_start = index - positions
+        positions += drawn.astype(np.float64) * 2.0**-32
+        positions = _spread(positions, float(self.width), row_start, self.key + 1)
+        positions /= self.width
+        positions *= self.span
+        positions += self.low
         if not is_float(self.dtype):
-            return np.asarray(np.floor(place))
-        return place if self.dtype == "float64" else place.astype(np.float32)
+            return np.asarray(np.floor(positions))
+        return positions if self.dtype == "float64" else positions.astype(np.float32)
 
     def _columns(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
         assert self.table is not None
@@ -456,7 +462,8 @@ class Recipe:
         return np.asarray(low + (drawn.astype(np.int64) * (high - low) >> 32))
 
     def _edge(self, place: Array, length: Array, first: Array) -> Array:
-        """Where an entry's interval starts: a column for each entry before it, and a share of the others."""
+        """The start of an entry's interval: one column for each entry before it, plus a share of the spare
+        columns."""
         wide = length.astype(np.float64)
         share = _spread(
             np.minimum(place, length - 1).astype(np.float64), wide, first.astype(np.float64), self.key + 1

@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, skew: float) -> Integers:
-    """The number of entries in each row: `(rows,) int64`, `entries` in total, none above `cols`.
+    """The number of entries in each row: `(rows,) int64`, in total `entries`, each at most `cols`.
 
     Raises:
         ProblemError: more entries than the matrix can hold.

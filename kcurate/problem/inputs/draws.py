@@ -30,8 +30,8 @@ class Draw:
     """The input of a generator: its random stream, the shape and dtype to fill, and its parameters.
 
     `density`: the share of elements that `structured` inputs leave large if zero is in their range.
-    `rounded_down`: make floats that narrower types all round in one direction. `promises`: what the values
-    must keep in every variation.
+    `rounded_down`: make floats that narrower types all round in one direction. `promises`: properties that
+    the values must have in every variation.
     """
 
     rng: np.random.Generator
@@ -81,7 +81,7 @@ def word(rng: np.random.Generator) -> int:
 
 
 def array_of(values: Array | Recipe) -> Array:
-    """What a generator returned, as an array."""
+    """The result of a generator as an array."""
     return values.values() if isinstance(values, Recipe) else values
 
 

@@ -134,8 +134,8 @@ def variations(kind: str, dtype: str, promises: tuple[Promise, ...]) -> tuple[st
 def _cleared(draw: Draw) -> dict[str, int]:
     """The bits that are cleared in a share of a draw's values, and that share; this does not keep an order.
 
-    The share is none for an even seed, else any: so no few elements tell whether narrower values would show,
-    and elements as they come in practice are seen too.
+    The share is 0 for an even seed, else random: so that a few elements do not reveal whether bits are
+    cleared, and unchanged elements are tested too.
     """
     in_order = draw.variation in ("ascending", "descending")
     if not draw.rounded_down or in_order or draw.seed % 2 == 0:
@@ -145,7 +145,7 @@ def _cleared(draw: Draw) -> dict[str, int]:
 
 
 def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
-    """A recipe whose elements lie in parts of their range: all of them as the variation says, or patches."""
+    """A recipe with shaped elements (`Shaping`): all of them if the variation says so, else patches."""
     allowed = [name for name in variations("uniform", draw.dtype, draw.promises) if name in SHAPES]
     near = _near(draw, form, **parts)
     if not near:
@@ -198,7 +198,7 @@ def permutation(draw: Draw) -> Array:
 
 
 def _arranged(draw: Draw, drawn: Array) -> Array:
-    """Drawn values in order, or one or four of them alone, as the variation says."""
+    """The values sorted, or only one or four distinct ones, depending on the variation."""
     flat = drawn.reshape(-1)
     if draw.variation in ("alike", "few") and flat.size:
         flat = draw.rng.choice(flat, 1 if draw.variation == "alike" else 4).astype(numpy_dtype(draw.dtype))
@@ -285,7 +285,7 @@ def text(draw: Draw) -> Array:
 
 
 def _hardly_different(draw: Draw, symbols: Array, letters: int) -> Array:
-    """Pairs of rows, or of runs of `RUN` symbols, that differ in one symbol."""
+    """Make pairs of rows, or of runs of `RUN` symbols, that differ in one symbol."""
     width = draw.shape[-1] if len(draw.shape) > 1 else max(1, min(RUN, draw.count // 2))
     pairs = symbols[: draw.count // (2 * width) * 2 * width].reshape(-1, 2, width)
     pairs[:, 1] = pairs[:, 0]
@@ -423,8 +423,8 @@ def _structured(draw: Draw, low: float, high: float) -> Recipe:
 
 
 def _uneven(draw: Draw, low: float, high: float) -> Recipe:
-    """Values whose level depends on the place, so that no part of a buffer stands for the whole, strided or
-    not; float32 mantissas that bfloat16 rounds down."""
+    """Values whose level depends on the index, so that no part of a buffer, strided or not, represents the
+    whole; float32 mantissas that bfloat16 rounds down."""
     places, rng = np.arange(PERIOD), draw.rng
     levels = [
         np.mean([rng.random(divisor, np.float32)[places % divisor] for divisor in DIVISORS], axis=0)

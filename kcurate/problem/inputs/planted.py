@@ -1,4 +1,5 @@
-"""Values put at secret places of an input: literals of a side's text, and what random values hardly reach.
+"""Values planted at secret indices of an input: literals of a side's text, and extremes that random values
+rarely reach.
 
 Not covered: which inputs may hold them (`kcurate.problem.inputs.contents`).
 """
@@ -36,9 +37,9 @@ def plant_extremes(
     promises: Collection[Promise],
     rng: np.random.Generator,
 ) -> None:
-    """Put the ends of the range at random places, and both zeros where it has them; make one row tiny, one
-    zero, and one a copy of its neighbour but for the last element. Some integers get the value before them
-    but for one bit, so that whoever drops bits takes them for equal.
+    """Put the ends of the range at random indices, and both zeros if the range has them; make one row tiny,
+    one zero, and one a copy of its neighbour except for the last element. Some integers get the value before
+    them with one bit changed, so that code that drops bits takes them for equal.
 
     `values`: C order; changed in place. `ends`: of the range (None: the least or the largest value).
     """
@@ -72,7 +73,7 @@ def plant_extremes(
 def _leave_one_bit(
     values: Array, others: Array, places: Array, ends: tuple[float, float], rng: np.random.Generator
 ) -> None:
-    """Make integers at some places those of other ones but for one bit, where that is in the range."""
+    """Make integers at some indices equal to those at others except for one bit, if that is in the range."""
     least, most = map(int, ends)
     bits = rng.integers(max(1, (most - least).bit_length()), size=places.size)
     near = others[places] ^ (values.dtype.type(1) << bits.astype(values.dtype))
@@ -81,7 +82,7 @@ def _leave_one_bit(
 
 
 def exchange_few(values: Array, rng: np.random.Generator) -> Array:
-    """A copy in which one to a sixteenth of the elements are others of it: few as likely as many."""
+    """A copy in which some elements are exchanged: from one to a sixteenth of them, log-uniformly."""
     changed = values.copy()
     flat = changed.reshape(-1)
     if flat.size:
@@ -92,7 +93,7 @@ def exchange_few(values: Array, rng: np.random.Generator) -> Array:
 
 
 def plant_literals(values: Array, dtype: str, literals: str, rng: np.random.Generator) -> None:
-    """Put the literals that lie between the least and the largest of all values at random places."""
+    """Put the literals that lie between the least and the largest value at random indices."""
     flat = values.reshape(-1)
     wanted = [float(text) if set(text) & set(".einf") else int(text) for text in literals.split(";")]
     near = _near_reals(wanted, flat.dtype) if is_float(dtype) else _near_integers(wanted, flat.dtype)
@@ -107,14 +108,14 @@ def plant_literals(values: Array, dtype: str, literals: str, rng: np.random.Gene
 
 
 def _near_integers(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
-    """Whole numbers, and those beside them, of either sign, that a type holds."""
+    """Integers near the literals, of either sign, that the type can hold."""
     held, whole = np.iinfo(dtype), {int(value) for value in wanted if value == int(value)}
     near = {sign * value + step for value in whole for sign in (1, -1) for step in (-1, 0, 1)}
     return np.array(sorted(value for value in near if held.min <= value <= held.max), dtype)
 
 
 def _near_reals(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
-    """Numbers, those that integers are the bits of, and those beside them, of either sign."""
+    """Numbers near the literals, and near the floats whose bit patterns they are, of either sign."""
     bits = np.dtype(f"u{dtype.itemsize}")
     with np.errstate(over="ignore"):
         numbers = np.array([float(value) for value in wanted]).astype(dtype).view(bits)

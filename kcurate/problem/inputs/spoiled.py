@@ -38,7 +38,7 @@ class Spoiled:
 
     @classmethod
     def of(cls, change: str, counts: Mapping[str, int], seed: int) -> Spoiled:
-        """The change of that name; `counts` are the elements of each input.
+        """The change with that name; `counts`: the elements of each input.
 
         Raises:
             ProblemError: there is no such change.
@@ -69,7 +69,7 @@ class Spoiled:
 
 
 def hole_value(least: float, most: float) -> float:
-    """What a hole is filled with: zero, or the least value if zero is outside the range of the values."""
+    """The value of a hole: zero, or the least value if zero is outside the range of the values."""
     return least if least > 0 or most < 0 else 0
 
 

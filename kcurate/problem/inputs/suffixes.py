@@ -81,7 +81,7 @@ def _sorted_suffixes(letters: Array) -> tuple[Array, Array]:
 
 
 def _joined(order: Array, shared: Array) -> tuple[list[int], list[int], list[int]]:
-    """Parent, depth and one suffix of each node (root, leaves in order, inner nodes), using a stack."""
+    """The parent, depth and one suffix of each node (root, leaves in order, inner nodes)."""
     size = len(order)
     parent, depth = [0] * (size + 1), [0, *(size - order).tolist()]
     suffix = [0, *order.tolist()]
@@ -166,7 +166,8 @@ def _children(tree: Tree, width: int) -> Array:
 
 
 def _begins(draw: Draw, group: str, letters: int) -> Array:
-    """Where in the sequence each query was copied from; queries and matches draw the same positions."""
+    """The position in the sequence that each query is copied from; queries and matches draw the same
+    positions."""
     length = draw.integer("length")
     if letters >= length:
         raise ProblemError("queries must be shorter than the sequence")

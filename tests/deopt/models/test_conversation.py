@@ -407,7 +407,7 @@ def test_the_stub_refuses_a_forced_tool_while_it_thinks() -> None:
 def test_a_plan_that_the_strict_schema_cannot_say_gets_a_loose_one() -> None:
     launch = {"launch": "k", "grid": [1], "block": [1], "args": [{"tensor_map": "a"}]}
     assert not any("strict" in tool for tool in tools.tools("cuda", [launch], ()))
-    assert tools.sayable([{"for": "i", "to": 3, "do": [{**launch, "args": ["a"]}]}], "cuda")
+    assert tools.expressible([{"for": "i", "to": 3, "do": [{**launch, "args": ["a"]}]}], "cuda")
 
 
 def test_what_is_cached_first_is_long_enough_for_most_servers() -> None:
