@@ -32,8 +32,8 @@ STEP := @printf '\n== %s\n'
 STAMPS := $(VENV)/.stamps
 $(shell $(BIN)/python -c '' 2>/dev/null || rm -rf $(STAMPS))
 EXTRAS_demo := $(if $(GPU),[gpu])
-EXTRAS_test := [gpu,train,triton,serve,dev]
-EXTRAS_test-all := [gpu,train,triton,ray,serve,dev]
+EXTRAS_test := [gpu,clang,train,triton,serve,dev]
+EXTRAS_test-all := [gpu,clang,train,triton,ray,serve,dev]
 EXTRAS_audit := [audit]
 SAID_demo := $(if $(GPU),, (no GPU here: without the NVRTC packages))
 SAID_test := (NVRTC 200 MB and torch included)

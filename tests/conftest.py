@@ -80,6 +80,14 @@ def _sampled(config: pytest.Config) -> list[str]:
     ]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def one_reader() -> Generator[None]:
+    """`extract` does not ask libclang too, which takes a second a file; tests about that undo this."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("kcurate.extract.second_reader.PACKAGE", "none")
+        yield
+
+
 @pytest.fixture(scope="session")
 def sample(pytestconfig: pytest.Config) -> sampling.Sample:
     """Which folders this run takes; all without `--sample`."""

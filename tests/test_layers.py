@@ -53,6 +53,7 @@ LAYERS = (
 ONLY_IMPORTER = {
     "tree_sitter": "cuda_source",
     "tree_sitter_cuda": "cuda_source",
+    "clang": "extract",
     "cuda": "backends",
     "jsonschema": "core",
     "licenseclassifier": "core",

@@ -29,6 +29,8 @@ DRAFT_CPU_S = 300.0
 # Parsing source trees (of a unit, CPU time), at megabytes per second: if it takes longer, it hangs.
 SCAN_FILES_S = 300.0
 READ_UNIT_S = 300.0
+# One unit read by libclang: the slowest, with all of Thrust, take eight seconds.
+READ_WITH_CLANG_S = 120.0
 # One shard of a dataset, read and written by repository: gigabytes from a slow disk or the Hub.
 READ_SHARD_S = 7200.0
 # The kernels of a group of repositories, about 1,000 files; with a file at fault it is read again by file.

@@ -14,6 +14,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `compare/` | how alike two pieces of code are |
 """
 
+from kcurate.cuda_source.launches.second_reading import AGREED, Finding, Reading, Seen
 from kcurate.cuda_source.parse.items import Item, Parsed, parse
 from kcurate.cuda_source.parse.parameters import kernel_signatures
 from kcurate.cuda_source.preprocess.macros import global_macros
@@ -31,7 +32,8 @@ from kcurate.cuda_source.text.features import features, techniques
 from kcurate.cuda_source.text.normalise import normalise, normalised_tokens
 
 __all__ = [
-    "Item", "KernelSource", "Mark", "Parsed", "UnitReport", "bare_file", "blank_comments",
-    "blank_literals", "extract_unit", "features", "global_macros", "kernel_signatures", "local_includes",
-    "marks_in", "normalise", "normalised_tokens", "parse", "techniques", "whole_file",
+    "AGREED", "Finding", "Item", "KernelSource", "Mark", "Parsed", "Reading", "Seen", "UnitReport",
+    "bare_file", "blank_comments", "blank_literals", "extract_unit", "features", "global_macros",
+    "kernel_signatures", "local_includes", "marks_in", "normalise", "normalised_tokens", "parse",
+    "techniques", "whole_file",
 ]  # fmt: skip

@@ -8,6 +8,7 @@
 | `includes` | which files a file includes |
 | `flags`, `build_files` | compile flags, and the build files that state them |
 | `units` | the kernels and launches of one translation unit |
+| `second_reader`, `clang_worker` | what libclang reads in a unit: who asks, and the sandboxed process |
 | `triton_files` | kernels in Triton of Python files |
 | `merge`, `naming` | one record per kernel, and its folder's name |
 | `compiling` | compile-checks a kernel and writes its folder |

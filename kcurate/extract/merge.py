@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kcurate.core.json_text import shown
-from kcurate.cuda_source import KernelSource, UnitReport
+from kcurate.cuda_source import Finding, KernelSource, Seen, UnitReport
 from kcurate.extract.flags import NO_FLAGS
 from kcurate.extract.includes import Reader, folders_around
 from kcurate.extract.naming import kernel_id, unique
@@ -22,7 +22,7 @@ VariantKey = tuple[str | None, str | None]
 NamedSite = tuple[str, LaunchSite]
 # The launches of one name in a benchmark's variant: by folder, those of files in or below it.
 SitesBelow = dict[str, dict[NamedSite, None]]
-Placed = TypeVar("Placed", LaunchSite, Condition)
+Placed = TypeVar("Placed", LaunchSite, Condition, Finding)
 
 # So many launches in other units are kept of a kernel that its own unit does not launch.
 MAX_SITES = 64
@@ -42,7 +42,7 @@ class TreeKernels:
     `not_found` are the includes of a unit that are neither in its repository nor standard, by its root.
     `marks` says what became of every `__global__` of a file; `marks_in_text` is how many there are.
     `definitions`: as in `TreeFiles`. `jit` counts the functions in Triton: kernels, helpers, those that are
-    lost.
+    lost. `second`: what a second reader makes of the units that were taken.
     """
 
     tree: Tree
@@ -61,6 +61,7 @@ class TreeKernels:
     marks_in_text: int = 0
     definitions: Mapping[str, str] = field(default_factory=dict)
     jit: Mapping[str, int] = field(default_factory=dict)
+    second: tuple[Finding, ...] = ()
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
@@ -100,7 +101,24 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         marks=marks,
         marks_in_text=sum(files.marks.values()),
         definitions=files.definitions,
+        second=_second(files, placed, units),
     )
+
+
+def _second(
+    files: TreeFiles,
+    placed: Mapping[str, tuple[Place, UnitReport]],
+    units: Mapping[str, Sequence[UnitReport]],
+) -> tuple[Finding, ...]:
+    """What a second reader made of each file: in the unit that its kernels come from, else in the first."""
+    chosen = {path: placed[path][1] if path in placed else next(iter(units[path]), None) for path in units}
+    findings = {
+        finding: None
+        for path, unit in chosen.items()
+        for finding in (unit.second if unit else ())
+        if finding.path == path or finding.seen is Seen.FAILED
+    }
+    return tuple(_placed(files, finding) for finding in findings)
 
 
 def _kernels(

@@ -11,6 +11,7 @@ from typing import Any
 from kcurate.core import codec, store
 from kcurate.core.json_text import shown
 from kcurate.core.runs import Run
+from kcurate.cuda_source import AGREED
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.pairs import Match, PairOutcome
 from kcurate.extract.sources import TreeFiles
@@ -45,8 +46,10 @@ MAX_LINES, MAX_REASONS = 20, 3
 # So many kernels, files and pairs are listed in a summary; the run's folder has a line for each.
 MAX_ITEMS = 100_000
 REPORTS = "files", "pairs", "conditions"
+# Written only where two readers disagree.
+SECOND = "second_reader"
 FILES, PAIRS, KERNEL = "files.jsonl", "pairs.jsonl", "kernel.json"
-_RARE = frozenset({"__global__", "@triton.jit", "same_named_files"})
+_RARE = frozenset({"__global__", "@triton.jit", "same_named_files", SECOND})
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,7 @@ def _counts(
         "@triton.jit": _counted(Counter(tree.jit).elements()),
         "same_named_files": _counted(m.outcome for m in matches if m.by == "file" and m.rule == first),
         "licences": _counted(map(_licence, tree.kernels)),
+        SECOND: _counted(finding.seen for finding in tree.second),
     }
 
 
@@ -173,6 +177,7 @@ def part_report(
                 {"suite": tree.tree.suite, "unit": shown(root), **codec.to_data(condition)}
                 for root, condition in tree.unevaluated
             ),
+            SECOND: _lines(_second_lines(tree)),
         },
         reasons=tuple(
             (reason.line(shown(path)), reason.hint is not None)
@@ -255,6 +260,14 @@ def _pair_lines(tree: TreeKernels, matches: Sequence[Match]) -> Iterator[dict[st
         sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
         pair = {"benchmark": match.benchmark, "name": match.name, "by": match.by}
         yield {"suite": tree.tree.suite, **pair, **sides, "outcome": str(match.outcome)}
+
+
+def _second_lines(tree: TreeKernels) -> Iterator[dict[str, Any]]:
+    """What two readers do not agree on."""
+    for finding in tree.second:
+        if finding.seen not in AGREED:
+            place = {"suite": tree.tree.suite, "path": finding.path, "line": finding.line}
+            yield {**place, "kernel": finding.kernel, "seen": str(finding.seen), "what": finding.what}
 
 
 def _lines(lines: Iterable[Mapping[str, Any]]) -> str:
@@ -340,6 +353,10 @@ class Tally:
         if unevaluated := self.counts["conditions"]["unevaluated"]:
             left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
             note(f"{left}: {self.record.folder / 'conditions.jsonl'}")
+        second = {seen: count for seen, count in self.counts.get(SECOND, {}).items() if seen not in AGREED}
+        if second:
+            listed = ", ".join(f"{count} {seen.replace('_', ' ')}" for seen, count in sorted(second.items()))
+            note(f"libclang reads some code in another way ({listed}): {files.with_name(f'{SECOND}.jsonl')}")
         if self._listed > MAX_ITEMS:
             note(f"the summary lists {MAX_ITEMS} of {self._listed} kernels, files and pairs: {files}")
 

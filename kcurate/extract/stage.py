@@ -20,13 +20,14 @@ from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError, OptionError
-from kcurate.extract import compiling
+from kcurate.extract import compiling, second_reader
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import UTF_16_HINT, KernelOutcome, Tally, part_report
 from kcurate.extract.rights import Stated, with_rights
+from kcurate.extract.second_reader import Clang
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.shards import SUFFIXES
 from kcurate.extract.sources import TreeFiles, bundles, choose_units, find_files
@@ -72,6 +73,7 @@ def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernel
     """
     with recorded("extract", config.workspace, note=note) as record:
         compiler = compiling.find_compiler(config.compile, record.note)
+        clang = second_reader.find(record.note)
         for line in readers.refused():
             record.note(line)
         tally = Tally(record)
@@ -90,7 +92,7 @@ def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernel
                 for part in bundles(files)
             ]
             for files, finder in progress.each(parts, "extract", len(parts), "part"):
-                tree = read_part(files, finder, config.licence, pool)
+                tree = read_part(files, finder, config.licence, pool, clang=clang)
                 if tree.kernels and not begun:  # nothing is written if there is no kernel anywhere
                     record.begin(config, paths=[path.resolve() for path in config.paths])
                     tally.begin()
@@ -111,10 +113,11 @@ def read_part(
     licence: str | None,
     pool: Pool,
     stated: Mapping[str, Stated] | None = None,
+    clang: Clang | None = None,
 ) -> TreeKernels:
     """The kernels of a part of a tree, with their rights; `stated` as in `with_rights`."""
     choose_units(files, pool, finder)
-    return with_rights(with_triton(files, _parse(files, pool), pool), licence, pool, stated)
+    return with_rights(with_triton(files, _parse(files, pool, clang), pool), licence, pool, stated)
 
 
 def write_part(
@@ -136,7 +139,7 @@ def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> l
     return finders
 
 
-def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
+def _parse(files: TreeFiles, pool: Pool, clang: Clang | None) -> TreeKernels:
     """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
     results: dict[str, UnitReport] = {}
     failed: dict[str, str] = {}
@@ -145,7 +148,7 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     while pending or launchers:
         roots = sorted({*pending.values(), *launchers} - results.keys() - failed.keys())
         launchers = []
-        tasks = [unit_task(files, root) for root in roots]
+        tasks = [unit_task(files, root, clang) for root in roots]
         answers = pool.run(
             read_unit, tasks, timeout_s=time_limits.STAGE_TASK_S, cpu_s=time_limits.READ_UNIT_S
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kcurate.cuda_source import KernelSource, UnitReport, extract_unit
 from kcurate.extract.flags import NO_FLAGS, Flags
 from kcurate.extract.includes import Reader
+from kcurate.extract.second_reader import Clang
 from kcurate.extract.sources import TreeFiles
 
 # Longest error text kept, in characters.
@@ -28,13 +30,14 @@ class UnitTask:
     flags: Flags = NO_FLAGS
     located: tuple[tuple[str, str, str], ...] = ()
     file_codes: bool = True
+    clang: Clang | None = None
 
 
-def unit_task(files: TreeFiles, unit: str) -> UnitTask:
+def unit_task(files: TreeFiles, unit: str, clang: Clang | None = None) -> UnitTask:
     """The task of reading a unit that was chosen in a tree."""
     include = files.tree.manifest.layout.include
     joint = unit in files.with_variants
-    return UnitTask(files.tree.root, include, unit, files.flags[unit], files.located[unit], joint)
+    return UnitTask(files.tree.root, include, unit, files.flags[unit], files.located[unit], joint, clang)
 
 
 def read_unit(task: UnitTask) -> UnitReport:
@@ -45,8 +48,9 @@ def read_unit(task: UnitTask) -> UnitReport:
     located = dict[tuple[str, str], str | None](((name, by), file) for name, by, file in task.located)
     reader = Reader(task.tree_root, (*task.flags.include, *task.include), located)
     try:
+        second = partial(task.clang.read, standard=task.flags.standard) if task.clang else None
         report = extract_unit(
-            task.path, reader.read, reader.resolve, task.flags.macros(), file_codes=task.file_codes
+            task.path, reader.read, reader.resolve, task.flags.macros(), second, file_codes=task.file_codes
         )
     except Exception as error:  # noqa: BLE001 - the boundary around code that reads whatever a tree holds
         return UnitReport(task.path, failed=f"{type(error).__name__}: {error}"[:MAX_REASON])

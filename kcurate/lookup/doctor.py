@@ -55,6 +55,7 @@ def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
         _package("OpenAI-compatible servers", "openai", "pip install 'kcurate[openai]'"),
         _package("training", "torch", "pip install 'kcurate[train]'"),
         _package("Triton sides", "triton", "pip install 'kcurate[triton]'"),
+        _package("second reader of extract", "libclang-ng", "pip install 'kcurate[clang]'"),
         _token("Anthropic key", ("ANTHROPIC_API_KEY",), environment),
         _token("Hugging Face token", ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), environment),
     )

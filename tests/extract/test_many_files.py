@@ -41,9 +41,9 @@ def test_parts_of_a_collection_give_what_the_whole_gives(
     monkeypatch.setattr(sources, "BUNDLE_FILES", 4)
     read = stage.read_part
 
-    def counted(files: sources.TreeFiles, *rest: object) -> object:
+    def counted(files: sources.TreeFiles, *rest: object, **named: object) -> object:
         parts.append(len(files.found))
-        return read(files, *rest)  # type: ignore[arg-type]
+        return read(files, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stage, "read_part", counted)
     split = stage.run(ExtractConfig((tree,), tmp_path / "split", compile=False))

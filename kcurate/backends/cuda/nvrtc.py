@@ -102,12 +102,17 @@ def identity() -> str:
     Raises:
         MissingDependencyError: NVRTC is not installed.
     """
+    return compile_cache.key(nvrtc_version(), *header_versions(), HEADERS, INTERNAL)
+
+
+@cache
+def header_versions() -> tuple[object, object]:
+    """What tells one set of CUDA headers from another: packages with versions, and folders with dates."""
     versions = []
     for package in ("nvidia-cuda-nvrtc", *_HEADER_PACKAGES):
         with contextlib.suppress(PackageNotFoundError):
             versions.append((package, version(package)))
-    headers = [(str(place), place.stat().st_mtime_ns) for place in include_folders()]
-    return compile_cache.key(nvrtc_version(), versions, headers, HEADERS, INTERNAL)
+    return versions, [(str(place), place.stat().st_mtime_ns) for place in include_folders()]
 
 
 def target(arch: str) -> str:

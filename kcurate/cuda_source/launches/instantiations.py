@@ -48,7 +48,7 @@ _KNOWN = re.compile(
 )
 
 
-_TYPES = ("type", "using")
+TYPES = "type", "using"
 
 
 def _common(path: Sequence[bytes], other: Sequence[bytes]) -> int:
@@ -89,7 +89,7 @@ class Instantiations:
     @cached_property
     def types(self) -> frozenset[bytes]:
         """The names of the unit's types."""
-        return frozenset(name for item in self.parsed.items if item.kind in _TYPES for name in item.names)
+        return frozenset(name for item in self.parsed.items if item.kind in TYPES for name in item.names)
 
     @cached_property
     def qualified(self) -> Mapping[bytes, frozenset[bytes]]:
@@ -97,7 +97,7 @@ class Instantiations:
         meanings: dict[bytes, set[bytes]] = defaultdict(set)
         for item in self.parsed.items:
             space = item.space
-            for name in item.names if item.kind in (*_TYPES, "variable") else ():
+            for name in item.names if item.kind in (*TYPES, "variable") else ():
                 meanings[name].add(b"::".join([space, name]) if space else name)
             while space:
                 meanings[space.rpartition(b"::")[2]].add(space)
@@ -125,6 +125,12 @@ class Instantiations:
                 self.guessed |= {kernel.start} if self._guessing else frozenset()
                 return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in instances)
         return ()
+
+    def stated(self, kernel: Item, written: Sequence[tuple[bytes, ...]]) -> tuple[str, ...]:
+        """The name expressions of a kernel template with arguments that another reader found."""
+        name = kernel.qualified.decode("utf-8", "replace")
+        instances = self._stated(kernel, template_params(self._head(kernel)), written) if written else ()
+        return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in instances)
 
     def _written(self, kernel: Item, params: Sequence[TemplateParam]) -> Sequence[tuple[bytes, ...]]:
         """The arguments with which the unit uses a kernel, local names resolved, each list once."""

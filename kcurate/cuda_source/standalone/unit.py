@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate
 
@@ -16,6 +16,7 @@ from kcurate.cuda_source.launches.instantiations import Instantiations
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
 from kcurate.cuda_source.launches.macro_calls import expanded_calls
+from kcurate.cuda_source.launches.second_reading import Compared, Finding, SecondReader, compare
 from kcurate.cuda_source.parse.items import Item, parse
 from kcurate.cuda_source.parse.parameters import params_in
 from kcurate.cuda_source.preprocess.macros import MARK, global_macros, kernels_begun
@@ -77,7 +78,7 @@ class UnitReport:
     preprocessor conditions that were evaluated; `unevaluated` are those that could not be. `hidden` are those
     that leave out a `__global__`. `not_found` are the includes that are neither in the tree nor standard.
     `marks` counts, per file, the occurrences of `__global__` outside of comments and literals. `failed` says
-    what ended the reading, if anything did.
+    what ended the reading, if anything did. `second`: what a second reader makes of the unit.
     """
 
     root: str
@@ -92,6 +93,7 @@ class UnitReport:
     not_found: tuple[str, ...] = ()
     marks: Mapping[str, Mapping[Mark, int]] = field(default_factory=dict)
     failed: str | None = None
+    second: tuple[Finding, ...] = ()
 
     def kernels_of(self, path: str) -> list[KernelSource]:
         """The kernels that a file defines, in order."""
@@ -99,13 +101,19 @@ class UnitReport:
 
 
 def extract_unit(
-    root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}, *, file_codes: bool = True
+    root: str,
+    read: Read,
+    resolve: Resolve,
+    macros: Mapping[bytes, bytes] = {},
+    second: SecondReader | None = None,
+    *,
+    file_codes: bool = True,
 ) -> UnitReport:
     """Everything in one translation unit, the `file_codes` only if they are wanted.
 
     `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
-    include or None; `macros` are those that compile flags define. Never raises on malformed source;
-    what cannot be parsed is left out.
+    include or None; `macros` are those that compile flags define. `second` reads the unit too. Never raises
+    on malformed source; what cannot be parsed is left out.
     """
     spliced = splice(root, read, resolve, macros)
     if spliced is None:
@@ -130,20 +138,14 @@ def extract_unit(
     kernel_items = [item for item in unit.kernels if item.start >= len(shim)]
     by_path = grouped((text.origin(item.start - len(shim))[0], item) for item in kernel_items)
     instantiations = Instantiations(parsed, launches, calls)
-    expressions = {item.start: instantiations.of(item) for item in kernel_items if item.template}
-    guessed = instantiations.guessed
-    kernels = tuple(
-        _kernel(
-            unit, text, item, sites_of[item.start], expressions.get(item.start, ()), item.start in guessed
-        )
-        for item in kernel_items
-    )
+    compared = compare(kernel_items, instantiations, second, flags + text.source, len(shim) - len(flags))
+    kernels = tuple(_kernel(unit, text, item, sites_of[item.start], compared) for item in kernel_items)
     return UnitReport(
         root,
         kernels=kernels,
         launches=tuple(sites),
         file_codes={
-            path: unit.closure(items, [e for i in items for e in expressions.get(i.start, ())]).code
+            path: unit.closure(items, [e for i in items for e in compared.of(i)]).code
             for path, items in (by_path.items() if file_codes else ())
         },
         device_fractions=_fractions(unit, text, by_path),
@@ -153,7 +155,14 @@ def extract_unit(
         hidden=text.hidden,
         not_found=text.not_found,
         marks={path: counted for path in text.files if (counted := _marks(unit, text, path))},
+        second=tuple(_found(finding, text, len(shim)) for finding in compared.findings),
     )
+
+
+def _found(finding: Finding, text: Text, shift: int) -> Finding:
+    """A finding with its place in a file."""
+    path, at = text.origin(max(0, finding.at - shift))
+    return replace(finding, path=path, line=text.line(path, at))
 
 
 def _unread(unit: Unit, text: Text) -> dict[str, int]:
@@ -213,14 +222,9 @@ def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
 
 
 def _kernel(
-    unit: Unit,
-    text: Text,
-    item: Item,
-    sites: Sequence[LaunchSite],
-    instantiations: tuple[str, ...],
-    guessed: bool,
+    unit: Unit, text: Text, item: Item, sites: Sequence[LaunchSite], compared: Compared
 ) -> KernelSource:
-    name = item.names[-1].decode("latin-1")
+    name, instantiations = item.names[-1].decode("latin-1"), compared.of(item)
     closure, shift = unit.closure([item], instantiations), unit.shim_bytes
     return KernelSource(
         name=name,
@@ -235,7 +239,10 @@ def _kernel(
             for e in closure.items
             if 0 <= e.start - shift < text.end
         ),
-        shims=repairs(closure.shim_names, closure.repairs | ({TEMPLATE_GUESS} if guessed else set())),
+        shims=repairs(
+            closure.shim_names,
+            closure.repairs | ({TEMPLATE_GUESS} if item.start in compared.guessed else set()),
+        ),
         features=features(closure.code),
         techniques=techniques(closure.code),
     )

@@ -1,0 +1,108 @@
+"""Reads one unit with libclang, in a sandboxed process of its own; prints what it saw as one line of JSON.
+
+The text is a stranger's, and all files of its tree are in it: the process reads nothing but headers and its
+own folder. Instances are those that the compiler itself makes, so each has a use and concrete arguments. Not
+covered: who starts the process, and believes what (`kcurate.extract.second_reader`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from clang import cindex
+
+from kcurate.judge.workers.inside import isolation
+
+# Of `CXTranslationUnit_Flags`; the bindings lack the first: what follows a missing header is read too.
+KEEP_GOING, FOR_SERIALIZATION = 0x200, 0x10
+_KINDS = cindex.CursorKind
+_FUNCTIONS = (_KINDS.FUNCTION_DECL, _KINDS.FUNCTION_TEMPLATE, _KINDS.CXX_METHOD)
+_BLOCKS = (_KINDS.NAMESPACE, _KINDS.LINKAGE_SPEC, _KINDS.UNEXPOSED_DECL)
+
+
+def main(source: str, made: str, stated: str, options: Sequence[str], folders: Sequence[str]) -> None:
+    """Print the reading of a file in the current folder, or write the precompiled form of a header to `made`.
+
+    Aliases whose names begin with `stated` hold instances that are asked about.
+    """
+    index = cindex.Index.create(excludeDecls=True)  # loads the library, which the sandbox hides
+    answer: dict[str, Any] = {}
+    inside = isolation.enter("compile", "clang", readable=[Path(folder) for folder in folders])
+    try:
+        if not inside["files"]:
+            answer = {"failed": "libclang could not be sandboxed"}
+        elif made:
+            index.parse(source, args=list(options), options=KEEP_GOING | FOR_SERIALIZATION).save(made)
+        else:
+            answer = _read(index.parse(source, args=list(options), options=KEEP_GOING), stated)
+    except (cindex.TranslationUnitLoadError, cindex.TranslationUnitSaveError) as error:
+        answer = {"failed": f"libclang: {error}"}
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+def _read(unit: Any, stated: str) -> dict[str, Any]:
+    """The fields of a `Reading`."""
+    kernels: list[dict[str, Any]] = []
+    instances: list[dict[str, Any]] = []
+    meant: list[tuple[int, str]] = []
+    for cursor in _declared(unit.cursor, unit.spelling):
+        if cursor.kind == _KINDS.TYPE_ALIAS_DECL and cursor.spelling.startswith(stated):
+            number = int(cursor.spelling.removeprefix(stated))
+            meant += [(number, id_) for id_ in (_meant(cursor),) if id_ is not None]
+        elif cursor.kind in _FUNCTIONS and _is_kernel(cursor):
+            name, start = cursor.spelling, cursor.extent.start.offset
+            template = cursor.specialized_template
+            if template is not None and template.extent.start.offset <= start < template.extent.end.offset:
+                arguments = _arguments(cursor)
+                instances.append({"name": name, "at": start, "id": cursor.get_usr(), "arguments": arguments})
+            elif cursor.is_definition():
+                span = {"start": start, "end": cursor.extent.end.offset}
+                is_template = cursor.kind == _KINDS.FUNCTION_TEMPLATE
+                kernels.append({"name": name, **span, "template": is_template})
+    errors = [
+        (each.location.offset if _is_in(unit.spelling, each) else -1, each.spelling)
+        for each in unit.diagnostics
+        if each.severity >= cindex.Diagnostic.Error
+    ]
+    return {"kernels": kernels, "instances": instances, "stated": meant, "errors": errors}
+
+
+def _declared(cursor: Any, source: str) -> Iterator[Any]:
+    """The declarations of a source itself, also in namespaces, and what the compiler makes of templates."""
+    for child in cursor.get_children():
+        if _is_in(source, child):
+            if child.kind in _BLOCKS:
+                yield from _declared(child, source)
+            else:
+                yield child
+
+
+def _is_in(source: str, what: Any) -> bool:
+    """Whether something stands in a source, be it in a macro call there."""
+    return what.location.file is not None and bool(what.location.file.name == source)
+
+
+def _is_kernel(cursor: Any) -> bool:
+    return any(child.kind == _KINDS.CUDAGLOBAL_ATTR for child in cursor.get_children())
+
+
+def _meant(alias: Any) -> str | None:
+    """The function whose type an alias has; None: it was not understood."""
+    functions = (each.referenced for each in alias.walk_preorder() if each.kind == _KINDS.DECL_REF_EXPR)
+    return next((str(function.get_usr()) for function in functions if function is not None), None)
+
+
+def _arguments(instance: Any) -> str:
+    """The template arguments of an instance, as the compiler writes them."""
+    printed = instance.pretty_printed(cindex.PrintingPolicy.create(instance))
+    rest = str(printed).partition(f" {instance.spelling}<")[2]
+    depth = 1
+    for at, letter in enumerate(rest):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if not depth:
+            return rest[:at]
+    return ""
