@@ -47,6 +47,8 @@ _OPTIONS = (
     "-x", "cuda", "--cuda-host-only", "--cuda-gpu-arch=sm_90", "-nocudalib", "-nostdinc++", "-ferror-limit=0",
     "-Wno-everything", "-D_ALLOW_UNSUPPORTED_LIBCPP",
 )  # fmt: skip
+_BEGUN = "-nocudainc", "-include-pch", PRECOMPILED
+CRASHED = "libclang crashed, or took too long"
 # The headers of CUDA 13 need C++17.
 _NEWER = "20", "23"
 _OPEN = re.compile(rb"<(\s*)<(\s*)<")
@@ -79,18 +81,21 @@ class Clang:
         options = [*self.options, standard if standard and standard.endswith(_NEWER) else "-std=c++17"]
         asked = (f"using {STATED}{number} = decltype(&{each});" for number, each in enumerate(expressions))
         lines = [_closed_up(text), *(line.encode() for line in asked)]
-        files = {UNIT: b"\n".join(lines)}
+        text = b"\n".join(lines)
+        reading = Reading(failed="nothing is precompiled")
         if begun := self._precompiled(options):
-            files[PRECOMPILED] = begun
-            options += ["-nocudainc", "-include-pch", PRECOMPILED]
-        answer = self._run(UNIT, files, options)
-        if not answer:
-            return Reading(failed="libclang crashed, or took too long")
-        reading = codec.from_data(Reading, json.loads(answer))
+            reading = self._answer({UNIT: text, PRECOMPILED: begun}, [*options, *_BEGUN])
+        # What is precompiled fits its headers alone, and these may have been installed anew.
+        if reading.failed not in (None, CRASHED):
+            reading = self._answer({UNIT: text}, options)
         starts = list(accumulate(len(line) + 1 for line in lines))
         refused = [(bisect_right(starts, at) - 1, why) for at, why in reading.errors if at >= starts[0]]
         errors = tuple(each for each in reading.errors if each[0] < starts[0])
         return replace(reading, refused=tuple(refused), errors=errors)
+
+    def _answer(self, files: Mapping[str, bytes], options: Sequence[str]) -> Reading:
+        answer = self._run(UNIT, files, options)
+        return codec.from_data(Reading, json.loads(answer)) if answer else Reading(failed=CRASHED)
 
     def _precompiled(self, options: Sequence[str]) -> bytes:
         """What every file begins with, made once; empty: it cannot be made."""
@@ -149,7 +154,8 @@ def find(note: Note) -> Clang | None:
         *(word for folder in (native / "libcxx", *cuda, HEADERS) for word in ("-isystem", str(folder))),
     )  # fmt: skip
     sources = FIRST.read_bytes(), WORKER.read_bytes()
-    identity = compile_cache.key(installed.version, nvrtc.header_versions(), options, sources)
+    dates = [path.stat().st_mtime_ns for path in (FIRST, native)]
+    identity = compile_cache.key(installed.version, nvrtc.header_versions(), options, sources, dates)
     return Clang(options, tuple(map(str, (native, HEADERS, *SYSTEM, *nvrtc.header_folders()))), identity)
 
 

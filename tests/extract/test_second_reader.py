@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -156,6 +157,27 @@ def test_a_missing_header_does_not_end_the_reading(clang: second_reader.Clang) -
     text = "#include <nowhere/lib.h>\ntemplate <class T> __global__ void k(T *x) {}\n"
     reading = read(clang, text + "void f(float *x, lib::T *y) { k<<<1, 1>>>(x); k<<<1, 1>>>(y); }\n")
     assert instances(reading) == {("k", "float")} and reading.errors
+
+
+def test_what_was_precompiled_with_other_headers_is_left_out(
+    clang: second_reader.Clang, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_reader.Clang, "_precompiled", lambda *_: b"of another compiler")
+    assert instances(read(clang, FOLLOWED)) >= {("step", "float, 1")}
+
+
+def test_headers_of_another_date_are_precompiled_anew(
+    clang: second_reader.Clang, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_reader, "FIRST", tmp_path / "first.h")
+    identities = set()
+    for second in (1, 2):
+        second_reader.FIRST.write_text("")
+        os.utime(second_reader.FIRST, (second, second))
+        found = second_reader.find(silent)
+        assert found is not None
+        identities.add(found.identity)
+    assert len(identities) == 2
 
 
 def test_only_headers_can_be_read(clang: second_reader.Clang, tmp_path: Path) -> None:
