@@ -49,6 +49,7 @@ GAP_BYTES = 200
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
 _USED_NAME = re.compile(rb"using\s+(?!namespace\b)[\w:\s]*?::\s*(\w+)\s*;")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
+_OPERATOR = re.compile(rb"\boperator\b")
 _SEMICOLON = re.compile(rb"\s*;")
 
 
@@ -429,7 +430,9 @@ def _declarator_names(node: Node, text: bytes) -> list[bytes]:
         name = _text(node, text)
         suffix = name[name.rindex(b'"') + 1 :].strip() if b'"' in name else b""  # of `operator""_kb`
         return [suffix, name] if suffix else [name]
-    return list(IDENTIFIER.findall(_text(node, text).split(b"<")[0]))
+    # Nothing names a conversion operator: neither the type that it converts to nor a `const` behind it.
+    before, *converts = _OPERATOR.split(_text(node, text).split(b"<")[0], maxsplit=1)
+    return [*IDENTIFIER.findall(before), *(b"operator" + to for to in converts)]
 
 
 def is_prototype(node: Node) -> bool:

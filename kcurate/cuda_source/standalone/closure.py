@@ -47,6 +47,7 @@ _VECTORS = frozenset(
 _STREAMS = frozenset((b"ostream", b"istream", b"string"))
 # A class that declares types.
 _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
+_BRACES = re.compile(rb"\{.*\}", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
@@ -261,7 +262,12 @@ class Unit:
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
         """Add overloaded operators on the chosen types; they are not called by name."""
-        types = {name for item in chosen.values() if item.kind == "type" for name in item.names}
+        types = {
+            name
+            for item in chosen.values()
+            if item.kind == "type"
+            for name in self._outside_braces(item).intersection(item.names)
+        }
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
             header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
@@ -270,6 +276,12 @@ class Unit:
                 chosen[item.start] = item
                 queue.append(item)
         return bool(queue)
+
+    def _outside_braces(self, item: Item) -> frozenset[bytes]:
+        """The names in a type's declaration but for its members: an enumerator is no type."""
+        if b"enum" not in item.used:
+            return item.used
+        return frozenset(IDENTIFIER.findall(_BRACES.sub(b"", self.bare(item))))
 
     def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
         """The chosen items in order, with the device includes and using-directives that precede them."""
