@@ -47,6 +47,12 @@ _VECTORS = frozenset(
 _STREAMS = frozenset((b"ostream", b"istream", b"string"))
 # A class that declares types.
 _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
+# What stands before a name in its declaration, such as its type, and what may before a call.
+_WORD_BEFORE = re.compile(rb"(?:\A|[^\w#])([A-Za-z_]\w*)[ \t]+\Z")
+_BEFORE_CALL = frozenset((b"return", b"else", b"do", b"case", b"throw", b"and", b"or", b"not"))
+# Operators that are always members, and words that only a member's head ends with.
+_MEMBERS_ONLY = re.compile(rb"operator\s*(?:=(?!=)|->|\(|\[|\s(?!new\b|delete\b)\w)")
+_BEHIND_PARAMETERS = re.compile(rb"\)\s*(?:const|override|final)\b[^(){};]*\Z")
 _BRACES = re.compile(rb"\{.*\}", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
@@ -105,6 +111,7 @@ class Unit:
         return tuple(
             item for item in self.parsed.items
             if item.kind == "function" and any(name.startswith(b"operator") for name in item.names)
+            and not self._misread(item)
         )  # fmt: skip
 
     @cached_property
@@ -215,6 +222,8 @@ class Unit:
         if kind in ("macro", "undef"):
             # Names in a macro body are looked up where the macro is used, so they may be defined later.
             return item.start < user.end or user.kind == "macro"
+        if item.start >= user.end and user.kind != "macro" and not self._declared_for(user, name, item):
+            return False
         if kind == "using" and (match := _USED_NAME.match(self.bare(item))):
             path = b"::" + b"".join(match[1].split()).removeprefix(b"::")
             return any(
@@ -232,8 +241,30 @@ class Unit:
             return name in own_names
         return kind == "function" and self._wanted_function(item, name, user)
 
+    def _declared_for(self, user: Item, name: bytes, item: Item) -> bool:
+        """Whether code can mean something defined behind it: what is declared before, or by the code itself.
+
+        What a template calls is looked up where it is instantiated, too.
+        """
+        if item.kind in ("function", "prototype", "instantiation"):
+            free = item.kind == "function" and len(item.names) == 1 and not item.device
+            if not free or (user.template and b"constexpr" in item.used):
+                return True
+        if any(other.start < user.end and other.kind != "macro" for other in self.by_name[name]):
+            return True
+        return re.search(rb"\b(?:struct|class|union|enum)\s+%b\b" % re.escape(name), self.bare(user)) is not None
+
+    def _misread(self, item: Item) -> bool:
+        """Whether a function is a member of a class that could not be read: alone it means nothing."""
+        if len(item.names) != 1 or item.kind != "function":
+            return False
+        header = self.parsed.text[item.start : item.header_end]
+        return bool(_MEMBERS_ONLY.match(item.names[0]) or _BEHIND_PARAMETERS.search(header))
+
     def _wanted_function(self, item: Item, name: bytes, user: Item) -> bool:
         """Whether device code needs a function: one for it, or a host function that it calls."""
+        if self._misread(item):
+            return False
         if item.device or b"constexpr" in item.used:
             return True
         if name != item.names[-1] or item.names.count(name) > 1:  # of a class, or its constructor
@@ -244,7 +275,12 @@ class Unit:
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
         call = rb"(?:\b(\w+)\s*::\s*|(\.|->)\s*|\b)" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
-        calls = list(re.finditer(call, self.bare(user))) if name != b"main" else []
+        bare = self.bare(user)
+        calls = [
+            match
+            for match in (re.finditer(call, bare) if name != b"main" else ())
+            if not ((before := _WORD_BEFORE.search(bare, 0, match.start())) and before[1] not in _BEFORE_CALL)
+        ]
         if len(item.names) == 1:
             return any(not match[2] for match in calls)
         inside = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
