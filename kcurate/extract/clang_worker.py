@@ -21,6 +21,10 @@ from kcurate.judge.workers.inside import isolation
 KEEP_GOING, FOR_SERIALIZATION = 0x200, 0x10
 _KINDS = cindex.CursorKind
 _FUNCTIONS = (_KINDS.FUNCTION_DECL, _KINDS.FUNCTION_TEMPLATE, _KINDS.CXX_METHOD)
+_CLASSES = (
+    _KINDS.CLASS_DECL, _KINDS.STRUCT_DECL, _KINDS.UNION_DECL, _KINDS.ENUM_DECL, _KINDS.CLASS_TEMPLATE,
+    _KINDS.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
+)  # fmt: skip
 _BLOCKS = (_KINDS.NAMESPACE, _KINDS.LINKAGE_SPEC, _KINDS.UNEXPOSED_DECL)
 
 
@@ -47,6 +51,7 @@ def main(source: str, made: str, stated: str, options: Sequence[str], folders: S
 def _read(unit: Any, stated: str) -> dict[str, Any]:
     """The fields of a `Reading`."""
     kernels: list[dict[str, Any]] = []
+    walked: dict[int, list[Any]] = {}
     instances: list[dict[str, Any]] = []
     meant: list[tuple[int, str]] = []
     for cursor in _declared(unit.cursor, unit.spelling):
@@ -57,18 +62,22 @@ def _read(unit: Any, stated: str) -> dict[str, Any]:
             name, start = cursor.spelling, cursor.extent.start.offset
             template = cursor.specialized_template
             if template is not None and template.extent.start.offset <= start < template.extent.end.offset:
+                walked.setdefault(template.extent.start.offset, []).append(cursor)
                 arguments = _arguments(cursor)
                 instances.append({"name": name, "at": start, "id": cursor.get_usr(), "arguments": arguments})
             elif cursor.is_definition():
+                walked.setdefault(start, []).append(cursor)
                 span = {"start": start, "end": cursor.extent.end.offset}
                 is_template = cursor.kind == _KINDS.FUNCTION_TEMPLATE
                 kernels.append({"name": name, **span, "template": is_template})
+    symbols = _Symbols(unit.spelling)
+    reached = [(start, sorted(symbols.reached(cursors))) for start, cursors in walked.items()]
     errors = [
         (each.location.offset if _is_in(unit.spelling, each) else -1, each.spelling)
         for each in unit.diagnostics
         if each.severity >= cindex.Diagnostic.Error
     ]
-    return {"kernels": kernels, "instances": instances, "stated": meant, "errors": errors}
+    return {"kernels": kernels, "instances": instances, "stated": meant, "errors": errors, "reached": reached}
 
 
 def _declared(cursor: Any, source: str) -> Iterator[Any]:
@@ -84,6 +93,44 @@ def _declared(cursor: Any, source: str) -> Iterator[Any]:
 def _is_in(source: str, what: Any) -> bool:
     """Whether something stands in a source, be it in a macro call there."""
     return what.location.file is not None and bool(what.location.file.name == source)
+
+
+class _Symbols:
+    """Where the declarations of a source begin that others mean, found once for each.
+
+    Which function a call in a template means, its instances tell.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._meant: dict[tuple[str, int], list[Any]] = {}
+
+    def reached(self, cursors: Sequence[Any]) -> set[int]:
+        """Where everything begins that the cursors mean, and what it means in turn; themselves too."""
+        seen, pending = {self._key(each): each for each in cursors}, [*cursors]
+        while pending:
+            for each in self._of(pending.pop()):
+                if (key := self._key(each)) not in seen:
+                    seen[key] = each
+                    pending.append(each)
+        return {start for _, start in seen}
+
+    def _key(self, cursor: Any) -> tuple[str, int]:
+        return str(cursor.get_usr()), int(cursor.extent.start.offset)
+
+    def _of(self, cursor: Any) -> list[Any]:
+        key = self._key(cursor)
+        if key not in self._meant:
+            here = (used.referenced for used in cursor.walk_preorder())
+            # What is declared in a class stays in it; a template stays beside what is made of it.
+            around = [cursor.specialized_template, cursor.get_definition()]
+            if (parent := cursor.semantic_parent) is not None and parent.kind in _CLASSES:
+                around.append(parent)
+            found = {
+                self._key(each): each for each in (*here, *around) if each and _is_in(self._source, each)
+            }
+            self._meant[key] = [each for each in found.values() if each.kind != _KINDS.NAMESPACE]
+        return self._meant[key]
 
 
 def _is_kernel(cursor: Any) -> bool:

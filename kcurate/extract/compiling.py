@@ -22,7 +22,7 @@ from kcurate.cuda_source.standalone.trimming import (
     trimmed,
     without_failing_instances,
 )
-from kcurate.cuda_source.standalone.unit import BUILD_MACRO
+from kcurate.cuda_source.standalone.unit import BUILD_MACRO, REACHED
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
@@ -41,7 +41,7 @@ class KernelTask:
     """A kernel to finish: its folder, its record before compilation, its code.
 
     `compiler` is the compiler's name and version; None: do not compile. `definitions` are values that Python
-    gives to names in CUDA code.
+    gives to names in CUDA code. `reached`: as in `KernelSource`.
     """
 
     folder: Path
@@ -49,6 +49,7 @@ class KernelTask:
     code: bytes
     compiler: str | None
     definitions: Mapping[str, str] = field(default_factory=dict)
+    reached: bytes | None = None
 
 
 def find_compiler(wanted: bool | None, note: Note) -> str | None:
@@ -133,7 +134,20 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
     if known is None and result is not None and not result.ok and task.compiler is not None:
         with contextlib.suppress(BackendError):  # NVRTC itself failed on a shorter file
             task, result = _trimmed(task, result)
+            if not result.ok and task.reached is not None:
+                task, result = _of_reached(task, task.reached, result)
     return write_kernel(task, result), task.code
+
+
+def _of_reached(task: KernelTask, code: bytes, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
+    """The task with the declarations alone that a compiler reaches, if it then compiles."""
+    shims = tuple(sorted({*task.kernel.shims, REACHED}))
+    kernel = replace(task.kernel, shims=shims, features=features(code), techniques=techniques(code))
+    narrow = replace(task, kernel=kernel, code=code)
+    result = compile_kernel(code, kernel)
+    if not result.ok:
+        narrow, result = _trimmed(narrow, result)
+    return (narrow, result) if result.ok else (task, failed)
 
 
 def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:

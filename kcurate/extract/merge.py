@@ -42,7 +42,8 @@ class TreeKernels:
     `not_found` are the includes of a unit that are neither in its repository nor standard, by its root.
     `marks` says what became of every `__global__` of a file; `marks_in_text` is how many there are.
     `definitions`: as in `TreeFiles`. `jit` counts the functions in Triton: kernels, helpers, those that are
-    lost. `second`: what a second reader makes of the units that were taken.
+    lost. `second`: what a second reader makes of the units that were taken; `reached`: as in `KernelSource`,
+    by kernel id.
     """
 
     tree: Tree
@@ -62,6 +63,7 @@ class TreeKernels:
     definitions: Mapping[str, str] = field(default_factory=dict)
     jit: Mapping[str, int] = field(default_factory=dict)
     second: tuple[Finding, ...] = ()
+    reached: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
@@ -73,7 +75,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         path: next((unit for unit in units[path] if unit.kernels_of(path)), None) for path in sorted(units)
     }
     placed = {path: (place, unit) for path, unit in chosen.items() if unit and (place := files.place(path))}
-    kernels, codes = _kernels(files, placed, _launches(files, results))
+    kernels, codes, reached = _kernels(files, placed, _launches(files, results))
     wanted = {path: unit for path, (place, unit) in placed.items() if place.variant is not None}
     file_codes = {path: unit.file_codes[path] for path, unit in wanted.items()}
     unread, marks = _counts(files, units, chosen)
@@ -102,6 +104,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         marks_in_text=sum(files.marks.values()),
         definitions=files.definitions,
         second=_second(files, placed, units),
+        reached=reached,
     )
 
 
@@ -125,10 +128,11 @@ def _kernels(
     files: TreeFiles,
     placed: Mapping[str, tuple[Place, UnitReport]],
     sites: Mapping[VariantKey, Mapping[str, SitesBelow]],
-) -> tuple[list[Kernel], dict[str, bytes]]:
-    """The records of the files' kernels, each from its file's unit, and their codes by id."""
+) -> tuple[list[Kernel], dict[str, bytes], dict[str, bytes]]:
+    """The records of the files' kernels, each from its file's unit; by id their codes, and `reached`."""
     kernels: list[Kernel] = []
     codes: dict[str, bytes] = {}
+    reached: dict[str, bytes] = {}
     taken: set[tuple[str, int]] = set()
     for path, (place, unit) in placed.items():
         # A string may be part of several programs.
@@ -141,7 +145,9 @@ def _kernels(
         for id_, member in zip(ids, members, strict=True):
             kernels.append(replace(_record(files, place, id_, member, unit, launches), flags=flags))
             codes[id_] = member.code
-    return kernels, codes
+            if member.reached is not None:
+                reached[id_] = member.reached
+    return kernels, codes, reached
 
 
 def _counts(

@@ -12,6 +12,7 @@ from kcurate.core import codec, store
 from kcurate.core.json_text import shown
 from kcurate.core.runs import Run
 from kcurate.cuda_source import AGREED
+from kcurate.cuda_source.standalone.unit import REACHED
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.pairs import Match, PairOutcome
 from kcurate.extract.sources import TreeFiles
@@ -144,6 +145,7 @@ def _counts(
     unevaluated = len(tree.unevaluated)
     kernels = [*map(_kernel_outcome, tree.kernels), *[KernelOutcome.UNREAD] * sum(tree.unread.values())]
     lost = (kernel.outcome for kernels_lost in tree.lost.values() for kernel in kernels_lost)
+    symbols = ["symbols_taken" for kernel in tree.kernels if REACHED in kernel.shims]
     return {
         "files": _counted(outcomes.values()),
         "kernels": _counted([*kernels, *lost]),
@@ -153,7 +155,7 @@ def _counts(
         "@triton.jit": _counted(Counter(tree.jit).elements()),
         "same_named_files": _counted(m.outcome for m in matches if m.by == "file" and m.rule == first),
         "licences": _counted(map(_licence, tree.kernels)),
-        SECOND: _counted(finding.seen for finding in tree.second),
+        SECOND: _counted([*(finding.seen for finding in tree.second), *symbols]),
     }
 
 

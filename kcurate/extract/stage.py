@@ -188,7 +188,14 @@ def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
 def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:
     """Compile and write every kernel."""
     tasks = [
-        compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler, tree.definitions)
+        compiling.KernelTask(
+            folder / kernel.id,
+            kernel,
+            tree.codes[kernel.id],
+            compiler,
+            tree.definitions,
+            tree.reached.get(kernel.id),
+        )
         for kernel in tree.kernels
     ]
     kernels, codes = list(tree.kernels), dict(tree.codes)

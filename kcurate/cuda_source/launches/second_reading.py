@@ -7,7 +7,7 @@ what is not so. Not covered: running the compiler (`kcurate.extract.second_reade
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -52,6 +52,7 @@ class SeenInstance:
 class Reading:
     """A compiler's reading of a text, and of expressions behind it.
 
+    `reached`: where each kernel begins, and what it means (and what that means), in order.
     `stated` and `refused`: by number, the id of the instance that an expression means, or why it means none.
     `errors`: at which byte of the text (-1: in a header), and why. `failed`: why there is no reading.
     """
@@ -61,6 +62,7 @@ class Reading:
     stated: tuple[tuple[int, str], ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
     errors: tuple[tuple[int, str], ...] = ()
+    reached: tuple[tuple[int, tuple[int, ...]], ...] = ()
     failed: str | None = None
 
 
@@ -100,12 +102,13 @@ class Finding:
 class Compared:
     """The name expressions of the kernel templates, by where these start, and what two readings gave.
 
-    `guessed`: where types in them are guesses.
+    `guessed`: where types in them are guesses. `reached`: where what a kernel means begins.
     """
 
     expressions: dict[int, tuple[str, ...]]
     guessed: frozenset[int]
     findings: list[Finding] = field(default_factory=list)
+    reached: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, kernel: Item) -> tuple[str, ...]:
         """The name expressions of a kernel; empty: it is no template, or none was found."""
@@ -141,9 +144,31 @@ def compare(
         if any(each.template for each in same):
             expressions_of = {number: asked[number][1] for number in numbers.get(item.start, ())}
             comparison.instances(item, name, expressions_of)
+    compared.reached.update(_reached(kernels, compared.findings, here, reading, shift))
     added = [each for each in reading.kernels if each not in known]
     compared.findings += [Finding(Seen.KERNEL_ADDED, each.start + shift, each.name) for each in added]
     return compared
+
+
+def _reached(
+    kernels: Sequence[Item], findings: Sequence[Finding], here: Instantiations, reading: Reading, shift: int
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Where what a kernel means begins, if the compiler has all instances that are stated, and no error in it.
+
+    It could else mean another overload in another instance, or behind an error.
+    """
+    seen = {(finding.at, finding.seen) for finding in findings}
+    errors = {at + shift for at, _ in reading.errors if at >= 0}
+    wrong = {item for at in errors if (item := innermost(here.parsed.items, at)) is not None}
+    for start, ats in reading.reached:
+        item = innermost(kernels, start + shift)
+        if item is None or (item.start, Seen.INSTANCE_MISSED) in seen:
+            continue
+        if item.template and not seen & {(item.start, Seen.INSTANCE), (item.start, Seen.TAKEN)}:
+            continue
+        reached = tuple(at + shift for at in ats)
+        if not any(each.reached(reached) for each in wrong):
+            yield item.start, reached
 
 
 @dataclass(frozen=True)

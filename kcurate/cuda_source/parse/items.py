@@ -7,6 +7,7 @@ not). Regions that the grammar fails to parse are still searched for declaration
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -108,6 +109,11 @@ class Item:
     def qualified(self) -> bytes:
         """Its last name, qualified with the enclosing namespaces."""
         return b"::".join([self.space, self.names[-1]] if self.space else [self.names[-1]])
+
+    def reached(self, places: Sequence[int]) -> bool:
+        """Whether one of some bytes, in order, lies in it."""
+        at = bisect_left(places, self.start)
+        return at < len(places) and places[at] < self.end
 
 
 def innermost(items: Iterable[Item], at: int) -> Item | None:

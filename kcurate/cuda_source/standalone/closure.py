@@ -53,6 +53,9 @@ _BEFORE_CALL = frozenset((b"return", b"else", b"do", b"case", b"throw", b"and", 
 # Operators that are always members, and words that only a member's head ends with.
 _MEMBERS_ONLY = re.compile(rb"operator\s*(?:=(?!=)|->|\(|\[|\s(?!new\b|delete\b)\w)")
 _BEHIND_PARAMETERS = re.compile(rb"\)\s*(?:const|override|final)\b[^(){};]*\Z")
+# What a compiler tells of, with aliases; which names `using` makes known, it does not.
+_TOLD = frozenset(("type", "function", "variable", "prototype"))
+_ALIAS = re.compile(rb"\s*(?:template\s*<[^;]*>\s*)?using\s+\w+[^;=]*=")
 _BRACES = re.compile(rb"\{.*\}", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
@@ -92,7 +95,8 @@ class Unit:
         self.flag_bytes = flag_bytes
         self.shim_bytes = shim_bytes
         self._bare: dict[int, bytes] = {}
-        self._closures: dict[tuple[tuple[int, ...], tuple[str, ...]], Closure] = {}
+        self._closures: dict[tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...] | None], Closure] = {}
+        self._without: frozenset[int] = frozenset()
         self._in_part: dict[int, Item] = {}
 
     @cached_property
@@ -156,13 +160,20 @@ class Unit:
             self._bare[item.start] = blank_literals(text)
         return self._bare[item.start]
 
-    def closure(self, kernels: Sequence[Item], instantiations: Sequence[str] = ()) -> Closure:
+    def closure(
+        self,
+        kernels: Sequence[Item],
+        instantiations: Sequence[str] = (),
+        reached: tuple[int, ...] | None = None,
+    ) -> Closure:
         """The given kernels and everything they need, as one file.
 
         `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
+        `reached`: at which bytes, in order, a compiler sees declarations that they need (None: not known).
         """
-        key = tuple(kernel.start for kernel in kernels), tuple(instantiations)
+        key = tuple(kernel.start for kernel in kernels), tuple(instantiations), reached
         if key not in self._closures:
+            self._without = frozenset() if reached is None else self._not_reached(reached)
             self._closures[key] = self._closure(kernels, instantiations)
         return self._closures[key]
 
@@ -173,6 +184,21 @@ class Unit:
         items = self._with_context(chosen, max(kernel.end for kernel in kernels))
         stated = missing(instantiations, items, self.parsed.text)
         return self._emit(items, {kernel.start for kernel in kernels}, stated)
+
+    def _not_reached(self, reached: Sequence[int]) -> frozenset[int]:
+        """Where declarations begin that a compiler does not reach; it says so of neither macros nor the shim."""
+        told = [
+            item for item in self.parsed.items
+            if item.end > self.shim_bytes and (item.kind in _TOLD or _ALIAS.match(self.bare(item)))
+        ]  # fmt: skip
+        # With a class template go its specialisations: a use is told of the one that it means.
+        types = {
+            item.qualified for item in told if item.kind == "type" and item.names and item.reached(reached)
+        }
+        return frozenset(
+            item.start for item in told
+            if not item.reached(reached) and not (item.kind == "type" and item.names and item.qualified in types)
+        )  # fmt: skip
 
     def _chosen(
         self, kernels: Sequence[Item], instantiations: Sequence[str], scopes: Mapping[int, Item] = {}
@@ -217,6 +243,8 @@ class Unit:
 
     def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
         kind = item.kind
+        if item.start in self._without:
+            return False
         if item.end <= self.shim_bytes and self._declared_by_unit(name, user):
             return False
         if kind in ("macro", "undef"):
@@ -252,7 +280,9 @@ class Unit:
                 return True
         if any(other.start < user.end and other.kind != "macro" for other in self.by_name[name]):
             return True
-        return re.search(rb"\b(?:struct|class|union|enum)\s+%b\b" % re.escape(name), self.bare(user)) is not None
+        return (
+            re.search(rb"\b(?:struct|class|union|enum)\s+%b\b" % re.escape(name), self.bare(user)) is not None
+        )
 
     def _misread(self, item: Item) -> bool:
         """Whether a function is a member of a class that could not be read: alone it means nothing."""
@@ -308,7 +338,8 @@ class Unit:
         for item in self.operators:
             header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
             shown = not item.device and header & _STREAMS
-            if item.start not in chosen and not shown and header & (types | (_VECTORS & used)):
+            known = item.start in chosen or item.start in self._without
+            if not known and not shown and header & (types | (_VECTORS & used)):
                 chosen[item.start] = item
                 queue.append(item)
         return bool(queue)

@@ -34,6 +34,8 @@ from kcurate.records import Condition, LaunchSite, Param, Span
 TEMPLATE_GUESS = "template-argument"
 # That of a file with macros that only its build defines.
 BUILD_MACRO = "build-macro"
+# That of a file with no declarations but those that a second reader reaches.
+REACHED = "reached"
 # A kernel's header is shorter.
 MAX_HEAD_BYTES = 10_000
 _CODE_LINE = re.compile(rb"\S[^\n]*")
@@ -52,7 +54,10 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One kernel as its unit shows it; `code` is the self-contained file."""
+    """One kernel as its unit shows it; `code` is the self-contained file.
+
+    `reached` is that file with no declarations but those that a compiler reaches; None: nothing tells them.
+    """
 
     name: str
     qualified: str
@@ -65,6 +70,7 @@ class KernelSource:
     shims: tuple[str, ...]
     features: tuple[str, ...]
     techniques: tuple[str, ...]
+    reached: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -226,6 +232,8 @@ def _kernel(
 ) -> KernelSource:
     name, instantiations = item.names[-1].decode("latin-1"), compared.of(item)
     closure, shift = unit.closure([item], instantiations), unit.shim_bytes
+    ats = compared.reached.get(item.start)
+    reached = None if ats is None else unit.closure([item], instantiations, ats).code
     return KernelSource(
         name=name,
         qualified=item.qualified.decode("latin-1"),
@@ -245,6 +253,7 @@ def _kernel(
         ),
         features=features(closure.code),
         techniques=techniques(closure.code),
+        reached=None if reached == closure.code else reached,
     )
 
 
