@@ -153,7 +153,7 @@ def compare(
 def _reached(
     kernels: Sequence[Item], findings: Sequence[Finding], here: Instantiations, reading: Reading, shift: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Where what a kernel means begins, if the compiler has all instances that are stated, and no error in it.
+    """Where what a kernel means begins, if the compiler has all instances and no error in it.
 
     It could else mean another overload in another instance, or behind an error.
     """

@@ -4,6 +4,7 @@
 |---|---|
 | `unit` | everything in one translation unit |
 | `closure` | the declarations that a kernel needs, written as one file |
+| `meanings` | what a declaration or a use of a name can mean |
 | `host_methods` | methods of classes that only the host may call |
 | `source_repairs` | changes to the text of one declaration |
 | `shim` | declarations that legacy code lacks, from `*.cuh` |

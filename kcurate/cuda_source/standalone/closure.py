@@ -22,6 +22,7 @@ from kcurate.cuda_source.preprocess.expansion import definition
 from kcurate.cuda_source.preprocess.macros import Saved, without_saving
 from kcurate.cuda_source.standalone import header_names
 from kcurate.cuda_source.standalone.host_methods import as_scope, without_host_methods
+from kcurate.cuda_source.standalone.meanings import calls, misread, not_reached, tagged, types_of
 from kcurate.cuda_source.standalone.source_repairs import (
     TYPED_BRACE,
     annotate,
@@ -47,16 +48,6 @@ _VECTORS = frozenset(
 _STREAMS = frozenset((b"ostream", b"istream", b"string"))
 # A class that declares types.
 _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
-# What stands before a name in its declaration, such as its type, and what may before a call.
-_WORD_BEFORE = re.compile(rb"(?:\A|[^\w#])([A-Za-z_]\w*)[ \t]+\Z")
-_BEFORE_CALL = frozenset((b"return", b"else", b"do", b"case", b"throw", b"and", b"or", b"not"))
-# Operators that are always members, and words that only a member's head ends with.
-_MEMBERS_ONLY = re.compile(rb"operator\s*(?:=(?!=)|->|\(|\[|\s(?!new\b|delete\b)\w)")
-_BEHIND_PARAMETERS = re.compile(rb"\)\s*(?:const|override|final)\b[^(){};]*\Z")
-# What a compiler tells of, with aliases; which names `using` makes known, it does not.
-_TOLD = frozenset(("type", "function", "variable", "prototype"))
-_ALIAS = re.compile(rb"\s*(?:template\s*<[^;]*>\s*)?using\s+\w+[^;=]*=")
-_BRACES = re.compile(rb"\{.*\}", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
@@ -115,7 +106,7 @@ class Unit:
         return tuple(
             item for item in self.parsed.items
             if item.kind == "function" and any(name.startswith(b"operator") for name in item.names)
-            and not self._misread(item)
+            and not misread(item, self.parsed.text)
         )  # fmt: skip
 
     @cached_property
@@ -173,7 +164,8 @@ class Unit:
         """
         key = tuple(kernel.start for kernel in kernels), tuple(instantiations), reached
         if key not in self._closures:
-            self._without = frozenset() if reached is None else self._not_reached(reached)
+            told = (item for item in self.parsed.items if item.end > self.shim_bytes)
+            self._without = frozenset() if reached is None else not_reached(told, reached, self.bare)
             self._closures[key] = self._closure(kernels, instantiations)
         return self._closures[key]
 
@@ -184,21 +176,6 @@ class Unit:
         items = self._with_context(chosen, max(kernel.end for kernel in kernels))
         stated = missing(instantiations, items, self.parsed.text)
         return self._emit(items, {kernel.start for kernel in kernels}, stated)
-
-    def _not_reached(self, reached: Sequence[int]) -> frozenset[int]:
-        """Where declarations begin that a compiler does not reach; it says so of neither macros nor the shim."""
-        told = [
-            item for item in self.parsed.items
-            if item.end > self.shim_bytes and (item.kind in _TOLD or _ALIAS.match(self.bare(item)))
-        ]  # fmt: skip
-        # With a class template go its specialisations: a use is told of the one that it means.
-        types = {
-            item.qualified for item in told if item.kind == "type" and item.names and item.reached(reached)
-        }
-        return frozenset(
-            item.start for item in told
-            if not item.reached(reached) and not (item.kind == "type" and item.names and item.qualified in types)
-        )  # fmt: skip
 
     def _chosen(
         self, kernels: Sequence[Item], instantiations: Sequence[str], scopes: Mapping[int, Item] = {}
@@ -220,7 +197,7 @@ class Unit:
                     if self._wanted(item, name, user, own_names):
                         chosen[item.start] = scopes.get(item.start, item)
                         queue.append(chosen[item.start])
-                    elif item.kind not in ("macro", "function"):
+                    elif item.kind not in ("macro", "function") and item.start < user.end:
                         seen.add((name, item.start))
         return chosen
 
@@ -280,20 +257,11 @@ class Unit:
                 return True
         if any(other.start < user.end and other.kind != "macro" for other in self.by_name[name]):
             return True
-        return (
-            re.search(rb"\b(?:struct|class|union|enum)\s+%b\b" % re.escape(name), self.bare(user)) is not None
-        )
-
-    def _misread(self, item: Item) -> bool:
-        """Whether a function is a member of a class that could not be read: alone it means nothing."""
-        if len(item.names) != 1 or item.kind != "function":
-            return False
-        header = self.parsed.text[item.start : item.header_end]
-        return bool(_MEMBERS_ONLY.match(item.names[0]) or _BEHIND_PARAMETERS.search(header))
+        return tagged(name, self.bare(user))
 
     def _wanted_function(self, item: Item, name: bytes, user: Item) -> bool:
         """Whether device code needs a function: one for it, or a host function that it calls."""
-        if self._misread(item):
+        if misread(item, self.parsed.text):
             return False
         if item.device or b"constexpr" in item.used:
             return True
@@ -304,18 +272,12 @@ class Unit:
             return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        call = rb"(?:\b(\w+)\s*::\s*|(\.|->)\s*|\b)" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
-        bare = self.bare(user)
-        calls = [
-            match
-            for match in (re.finditer(call, bare) if name != b"main" else ())
-            if not ((before := _WORD_BEFORE.search(bare, 0, match.start())) and before[1] not in _BEFORE_CALL)
-        ]
+        found = calls(name, self.bare(user)) if name != b"main" else []
         if len(item.names) == 1:
-            return any(not match[2] for match in calls)
+            return any(not match[2] for match in found)
         inside = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
         elsewhere = self.by_name.keys() - {*item.names}
-        return any(match[1] not in elsewhere if match[1] else match[2] or inside for match in calls)
+        return any(match[1] not in elsewhere if match[1] else match[2] or inside for match in found)
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
         """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
@@ -328,12 +290,7 @@ class Unit:
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
         """Add overloaded operators on the chosen types; they are not called by name."""
-        types = {
-            name
-            for item in chosen.values()
-            if item.kind == "type"
-            for name in self._outside_braces(item).intersection(item.names)
-        }
+        types = frozenset[bytes]().union(*(types_of(item, self.bare(item)) for item in chosen.values()))
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
             header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
@@ -343,12 +300,6 @@ class Unit:
                 chosen[item.start] = item
                 queue.append(item)
         return bool(queue)
-
-    def _outside_braces(self, item: Item) -> frozenset[bytes]:
-        """The names in a type's declaration but for its members: an enumerator is no type."""
-        if b"enum" not in item.used:
-            return item.used
-        return frozenset(IDENTIFIER.findall(_BRACES.sub(b"", self.bare(item))))
 
     def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
         """The chosen items in order, with the device includes and using-directives that precede them."""
