@@ -66,6 +66,50 @@ def test_a_kernel_compiles_by_itself(source: str) -> None:
     assert compiles(only(unit({"main.cu": source + "\n"})))
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "enum class Host { a };\nconstexpr operator Host() const noexcept { return Host::a; }\n"
+        "__global__ void k(const int *x, int *o) { o[0] = x[0]; }",
+        "enum part { key, other };\nbool operator<(Host a, int key) { return key; }\n"
+        "__global__ void k(int *o, part p) { o[0] = p; }",
+        "constexpr int size() const { return Host(); }\n"
+        "struct Box { __device__ int size() { return 1; } };\n"
+        "__global__ void k(int *o, Box b) { o[0] = b.size(); }",
+        "int size(Host h) { return 1; }\nstruct Box { __device__ int size() { return 1; } };\n"
+        "__global__ void k(int *o, Box b) { o[0] = b.size(); }",
+        "struct Range { int last; };\n__global__ void k(int *o, Range r) { o[0] = r.last; }\n"
+        "enum Host { first, last };",
+        "template <class T> struct Box { __device__ int at() { return at(1); }\n"
+        "  __device__ int at(int x) { return x; } };\nint at(Host h) { return 1; }\n"
+        "__global__ void k(int *o, Box<int> b) { o[0] = b.at(); }",
+    ],
+    ids=["conversion", "enumerator", "misread member", "declaration", "behind", "behind a class"],
+)  # fmt: skip
+def test_what_only_shares_a_name_stays_away(source: str) -> None:
+    kernel = only(unit({"main.cu": source + "\n"}))
+    assert compiles(kernel) and b"Host" not in kernel.code
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "struct node { struct leaf *l; };\nstruct leaf { int x; };\n"
+        "__global__ void k(node *n, int *o) { o[0] = n->l->x; }",
+        "struct Box { int end; };\nstruct end { int x; };\n"
+        "__global__ void k(Box b, end e, int *o) { o[0] = b.end + e.x; }",
+        "struct late;\nstruct Box { late *l; };\nstruct late { int x; };\n"
+        "__global__ void k(Box b, int *o) { o[0] = b.l->x; }",
+        "template <class T> __device__ int f(T x) { return g(x); }\nstruct S { int x; };\n"
+        "constexpr int g(S s) { return s.x; }\n__global__ void k(S s, int *o) { o[0] = f(s); }",
+        "#define ONE one()\n__device__ int one() { return 1; }\n__global__ void k(int *o) { o[0] = ONE; }",
+    ],
+    ids=["tagged", "of another user", "declared before", "of a template", "in a macro"],
+)  # fmt: skip
+def test_what_stands_behind_its_user_comes_along_where_it_is_meant(source: str) -> None:
+    assert compiles(only(unit({"main.cu": source + "\n"})))
+
+
 def test_types_of_other_libraries_are_named_as_a_repair() -> None:
     source = "#include <cufft.h>\n__global__ void k(cufftComplex *o, uint n) { o[n].x = 1; }\n"
     assert only(unit({"main.cu": source})).shims == ("integer-type", "library-type")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from kcurate.core import time_limits
 from kcurate.core.notes import silent
 from kcurate.core.store import read_json
+from kcurate.cuda_source import extract_unit
 from kcurate.cuda_source.launches.second_reading import Reading
 from kcurate.extract import second_reader
 from kcurate.extract.settings import ExtractConfig
@@ -67,12 +69,14 @@ def instances(reading: Reading) -> set[tuple[str, str]]:
     return {(each.name, each.arguments) for each in reading.instances}
 
 
-def extract(folder: Path, **files: str) -> tuple[Summary, dict[str, Kernel], list[dict[str, object]]]:
+def extract(
+    folder: Path, compile: bool = False, **files: str
+) -> tuple[Summary, dict[str, Kernel], list[dict[str, object]]]:
     """Extract files; the summary, the kernels by name, and what the readers disagree on."""
     (folder / "tree").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / "tree" / f"{name}.cu").write_text(text)
-    summary = run(ExtractConfig((folder / "tree",), folder / "work", compile=False))
+    summary = run(ExtractConfig((folder / "tree",), folder / "work", compile=compile))
     kernels = [read_json(path, Kernel) for path in (folder / "work" / "kernels").rglob("kernel.json")]
     lines = [
         json.loads(line)
@@ -91,6 +95,65 @@ def test_instances_that_only_a_compiler_follows_are_stated(clang: object, tmp_pa
     assert {(line["path"], line["line"], line["kernel"]) for line in lines} == {("followed.cu", 3, "step")}
     code = next((tmp_path / "work").rglob("step/kernel.cu")).read_text()
     assert "template __global__ decltype(wave::step<float, 1>) wave::step<float, 1>;" in code
+
+
+# By name, both functions and the specialisation are needed; libraries that are not there declare their types.
+OVERLOADED = """
+struct Host : library::Base {};
+__device__ float scale(float x) { return 2 * x; }
+__device__ float scale(const Host &h) { return 1; }
+template <class T> __device__ T same(T x) { return x; }
+template <> __device__ library::Half same(library::Half x) { return x; }
+template <class T> struct Box { T x; __device__ T get() const { return scale(x); } };
+template <class T> __global__ void k(T *x) { Box<T> b{x[0]}; x[0] = same(b.get()); }
+void f(float *x) { k<<<1, 1>>>(x); }
+"""
+
+
+def test_a_file_that_does_not_compile_is_built_of_what_the_compiler_reaches(
+    clang: object, tmp_path: Path
+) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    summary, kernels, _ = extract(tmp_path, compile=True, a=OVERLOADED)
+    kernel = kernels["k"]
+    assert kernel.compiled is not None and kernel.compiled.ok and "reached" in kernel.shims
+    assert summary.counts["second_reader"]["symbols_taken"] == 1
+    code = next((tmp_path / "work").rglob("k/kernel.cu")).read_text()
+    assert "scale(float x)" in code and "Host" not in code and "library" not in code
+
+
+def test_a_file_that_compiles_stays_whole(clang: object, tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    text = OVERLOADED.replace(" : library::Base", "").replace("library::Half", "Host")
+    summary, kernels, _ = extract(tmp_path, compile=True, a=text)
+    assert kernels["k"].compiled and kernels["k"].compiled.ok and "reached" not in kernels["k"].shims
+    assert "symbols_taken" not in summary.counts["second_reader"]
+    assert "scale(const Host &h)" in next((tmp_path / "work").rglob("k/kernel.cu")).read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "believed"),
+    [
+        ({}, True),
+        ({"template <class T> struct Box": "int made = library::made;\ntemplate <class T> struct Box"}, True),
+        ({"return 2 * x;": "return library::of(x);"}, False),
+        ({"class T> __g": "class... T> __g", "k(T *x)": "k(T... x)", "(x); }": "(1, 2.0f); }",
+          "Box<T> b{x[0]}; x[0] = same(b.get())": "scale(1)", "k<<<": "k<int><<<"}, False),
+    ],
+    ids=["as it is", "error elsewhere", "error in it", "unseen instance"],
+)  # fmt: skip
+def test_nothing_is_believed_behind_an_error_or_of_other_instances(
+    clang: second_reader.Clang, changes: dict[str, str], believed: bool
+) -> None:
+    """An error may hide a call; an instance that the compiler lacks may mean other overloads."""
+    text = OVERLOADED
+    for was, is_ in changes.items():
+        assert was in text
+        text = is_.join(text.rsplit(was, 1))
+    [kernel] = extract_unit(
+        "a.cu", lambda path: text.encode(), lambda *_: None, {}, partial(clang.read, standard=None)
+    ).kernels
+    assert (kernel.reached is not None) == believed
 
 
 def test_without_the_extra_everything_is_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

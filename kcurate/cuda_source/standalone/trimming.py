@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from kcurate.cuda_source.launches.instantiations import declaration
 from kcurate.cuda_source.parse.items import Item, parse
 from kcurate.cuda_source.preprocess.macros import blanked
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _DROPPED_KINDS = frozenset(("function", "type", "variable", "prototype", "using"))
 _OPERATOR = re.compile(rb"\boperator\b")
+_SPECIAL = re.compile(rb"\s*template\s*<\s*>")
 _MENTIONED = re.compile(rb"\b(?:struct|class|union|enum)\s+(\w+)(?!\s*[{:])")
 _ERROR = re.compile(r"^kernel\.cu\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
 # Not those for a name expression, which repeat that its instance is wrong.
@@ -47,11 +49,9 @@ def trimmed(
         # Operators are chosen by their operands: one whose header fails has an operand without a type.
         if wrong is not None and wrong.may_go(name) and not (wrong.operator and at >= wrong.item.header_end):
             gone[wrong.item.start] = wrong
-    types = {type_ for each in gone.values() if each.item.kind == "type" for type_ in each.names}
-    for each in items:  # methods and operators of classes that go
-        if each.item.kind == "function" and types & (
-            each.item.used if each.operator else {*each.item.names[:-1]}
-        ):
+    types = {type_ for each in gone.values() if each.item.kind in ("type", "using") for type_ in each.names}
+    for each in items:  # methods, operators and specialisations for types that go
+        if each.item.kind == "function" and types & each.depends_on(code):
             gone[each.item.start] = each
     names = frozenset[bytes]().union(*(each.names for each in gone.values()))
     kept = frozenset[bytes]().union(*(each.names for each in items if each.item.start not in gone))
@@ -104,25 +104,36 @@ def build_macros(code: bytes, undefined: Set[str], known: Mapping[str, str]) -> 
 
 @dataclass(frozen=True)
 class _Named:
-    """A declaration, and the names by which code can mean it; operators have none."""
+    """A declaration, and the names by which code can mean it; operators and specialisations have none."""
 
     item: Item
     names: frozenset[bytes]
     operator: bool
+    special: bool = False
 
     @classmethod
     def of(cls, item: Item, code: bytes) -> _Named:
         header = code[item.start : item.header_end]
         if item.kind == "function":
             operator = _OPERATOR.search(header) is not None
-            return cls(item, frozenset(() if operator else item.names[:1]), operator)
+            special = _SPECIAL.match(header) is not None
+            return cls(item, frozenset(() if operator or special else item.names[:1]), operator, special)
         # `extern class Field* field;` mentions a class, which may then stay without a definition.
         mentioned = frozenset(_MENTIONED.findall(header) if item.kind in ("variable", "prototype") else ())
         return cls(item, frozenset(item.names) - mentioned, False)
 
+    def depends_on(self, code: bytes) -> Set[bytes]:
+        """The names of types without which a function means nothing."""
+        if self.special:
+            return {*IDENTIFIER.findall(code[self.item.start : self.item.header_end])}
+        return self.item.used if self.operator else {*self.item.names[:-1]}
+
     def may_go(self, name: str) -> bool:
         return (
-            self.item.kind in _DROPPED_KINDS and not self.item.kernel and name.encode() not in self.item.names
+            self.item.kind in _DROPPED_KINDS
+            and not self.special
+            and not self.item.kernel
+            and name.encode() not in self.item.names
         )
 
 
