@@ -436,6 +436,12 @@ def test_a_condition_that_cannot_be_evaluated_is_counted_and_written_into_the_ke
             "needless",
         ),
         (
+            "using text = std::string;\ntemplate <class T> __device__ T same(T x) { return x; }\n"
+            "template <> __device__ text same(text x) { return x; }\n"
+            "__global__ void k(int *v) { v[0] = same(v[1]); }\n",
+            "needless",
+        ),
+        (
             'const struct { std::string name; int size; } table[] = {{"a", 3}, {"b", 4}};\n'
             "template <int N> __global__ void k(int *v) { v[0] = N; }\n"
             "void run(int *v) { k<table[0].size><<<1, 1>>>(v); k<5><<<1, 1>>>(v); }\n",
@@ -471,6 +477,10 @@ def test_a_file_that_does_not_compile_is_tried_without_what_it_does_not_need(
     "source",
     [
         "struct log { std::string text; int n; };\n__global__ void k(log *v) { v->n = 1; }\n",
+        # Without it, the primary template would be meant.
+        "using text = std::string;\ntemplate <class T> __device__ T same(T x) { return x; }\n"
+        "template <> __device__ int same(int x) { text t; return 1; }\n"
+        "__global__ void k(int *v) { v[0] = same(v[1]); }\n",
         # Without it, the header's would be meant.
         "#include <cuda_fp16.h>\nnamespace mine {\nstruct half2 { std::string text; };\n"
         "__global__ void k(half2 *v) { v[0] = half2(); }\n}\n",
