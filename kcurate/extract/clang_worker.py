@@ -25,6 +25,14 @@ _CLASSES = (
     _KINDS.CLASS_DECL, _KINDS.STRUCT_DECL, _KINDS.UNION_DECL, _KINDS.ENUM_DECL, _KINDS.CLASS_TEMPLATE,
     _KINDS.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
 )  # fmt: skip
+_METHODS = (_KINDS.CXX_METHOD, _KINDS.CONSTRUCTOR, _KINDS.DESTRUCTOR, _KINDS.CONVERSION_FUNCTION)
+# These stand in a declaration that is meant, or are no declarations.
+_INNER = (
+    _KINDS.NAMESPACE, _KINDS.PARM_DECL, _KINDS.TEMPLATE_TYPE_PARAMETER, _KINDS.TEMPLATE_NON_TYPE_PARAMETER,
+    _KINDS.TEMPLATE_TEMPLATE_PARAMETER,
+)  # fmt: skip
+# So many cursors are looked at for what the kernels of a source mean.
+MAX_WALKED = 200_000
 _BLOCKS = (_KINDS.NAMESPACE, _KINDS.LINKAGE_SPEC, _KINDS.UNEXPOSED_DECL)
 
 
@@ -71,7 +79,10 @@ def _read(unit: Any, stated: str) -> dict[str, Any]:
                 is_template = cursor.kind == _KINDS.FUNCTION_TEMPLATE
                 kernels.append({"name": name, **span, "template": is_template})
     symbols = _Symbols(unit.spelling)
-    reached = [(start, sorted(symbols.reached(cursors))) for start, cursors in walked.items()]
+    reached = [
+        (start, sorted(places)) for start, cursors in walked.items()
+        if (places := symbols.reached(cursors)) is not None
+    ]  # fmt: skip
     errors = [
         (each.location.offset if _is_in(unit.spelling, each) else -1, each.spelling)
         for each in unit.diagnostics
@@ -104,33 +115,53 @@ class _Symbols:
     def __init__(self, source: str) -> None:
         self._source = source
         self._meant: dict[tuple[str, int], list[Any]] = {}
+        self._left = MAX_WALKED
 
-    def reached(self, cursors: Sequence[Any]) -> set[int]:
-        """Where everything begins that the cursors mean, and what it means in turn; themselves too."""
-        seen, pending = {self._key(each): each for each in cursors}, [*cursors]
+    def reached(self, cursors: Sequence[Any]) -> set[int] | None:
+        """Where everything begins that the cursors mean, and what it means in turn; themselves too.
+
+        None: that is a whole library.
+        """
+        seen, pending = {_key(each) for each in cursors}, [*cursors]
         while pending:
             for each in self._of(pending.pop()):
-                if (key := self._key(each)) not in seen:
-                    seen[key] = each
+                if (key := _key(each)) not in seen:
+                    seen.add(key)
                     pending.append(each)
+            if self._left < 0:
+                return None
         return {start for _, start in seen}
 
-    def _key(self, cursor: Any) -> tuple[str, int]:
-        return str(cursor.get_usr()), int(cursor.extent.start.offset)
-
     def _of(self, cursor: Any) -> list[Any]:
-        key = self._key(cursor)
+        key = _key(cursor)
         if key not in self._meant:
-            here = (used.referenced for used in cursor.walk_preorder())
             # What is declared in a class stays in it; a template stays beside what is made of it.
             around = [cursor.specialized_template, cursor.get_definition()]
             if (parent := cursor.semantic_parent) is not None and parent.kind in _CLASSES:
                 around.append(parent)
-            found = {
-                self._key(each): each for each in (*here, *around) if each and _is_in(self._source, each)
-            }
-            self._meant[key] = [each for each in found.values() if each.kind != _KINDS.NAMESPACE]
+            found = {}
+            for each in (*self._inside(cursor), *around):
+                if each and each.kind not in _INNER and _is_in(self._source, each):
+                    found[_key(each)] = each
+            self._meant[key] = [*found.values()]
         return self._meant[key]
+
+    def _inside(self, cursor: Any) -> Iterator[Any]:
+        """What is meant in a declaration, but for the methods in a class that only the host may call."""
+        pending = [cursor]
+        while pending and self._left >= 0:
+            self._left -= 1
+            each = pending.pop()
+            if not each.kind.is_declaration():
+                yield each.referenced
+            children = list(each.get_children())
+            is_host = each.kind in _METHODS and not any(c.kind == _KINDS.CUDADEVICE_ATTR for c in children)
+            if each == cursor or not is_host:
+                pending += children
+
+
+def _key(cursor: Any) -> tuple[str, int]:
+    return str(cursor.get_usr()), int(cursor.extent.start.offset)
 
 
 def _is_kernel(cursor: Any) -> bool:
