@@ -29,7 +29,14 @@ from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
 from kcurate.judge.workers.protocol import MAX_BLOB_BYTES
 from kcurate.judge.workers.requests import Count, CountsAnswer, Reply
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.mutate.ablations import Ablation, ablations, guarded, probed, together, with_probes
+from kcurate.mutate.ablations import (
+    Ablation,
+    ablations,
+    code_with_guards,
+    code_with_probes,
+    combined,
+    probe_numbers,
+)
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Candidate, Outcome
 
@@ -69,7 +76,7 @@ class Suspect:
     def text(self) -> str:
         """The part and its line."""
         line = self.ablation.line
-        return f"{self.ablation.what} (line {line})" if line else self.ablation.what
+        return f"{self.ablation.label} (line {line})" if line else self.ablation.label
 
 
 @dataclass(frozen=True)
@@ -107,13 +114,15 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     until_s = time.perf_counter() + TRYING_S
     parts = ablations(candidate.slow, candidate.problem.buffers, serving)
     if counted_only:
-        parts = tuple(part for part in parts if part.visible_in_counts or part.rounded)
-        parts = tuple(part for part in parts if part.numbers or not part.regridded)
+        parts = tuple(part for part in parts if part.visible_in_counts or part.may_round)
+        parts = tuple(part for part in parts if part.numbers or not part.has_fewer_blocks)
     left_over, parts = parts[TRIED:], parts[:TRIED]
     wanted = [number for part in parts for number in part.numbers]
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
-        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
+        return runs.compiled_slow(
+            replace(candidate.slow, code=code_with_guards(candidate.slow, chosen)), candidate
+        )
 
     compiled, numbers, unknown = _compiled(compile_with, wanted, until_s)
     if compiled is None:
@@ -146,9 +155,11 @@ def _serving(
     """The parts whose probes always agreed; none where the emulator cannot run them."""
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
-        return runs.compiled_slow(replace(candidate.slow, code=probed(candidate.slow, chosen)), candidate)
+        return runs.compiled_slow(
+            replace(candidate.slow, code=code_with_probes(candidate.slow, chosen)), candidate
+        )
 
-    numbers = with_probes(candidate.slow)
+    numbers = probe_numbers(candidate.slow)
     compiled, usable, _ = _compiled(compile_with, numbers, until_s) if numbers else (None, frozenset(), None)
     if compiled is None:
         return frozenset()
@@ -194,7 +205,7 @@ def _gain(whole: Counts, without: Counts, part: Ablation) -> float:
     scattered.
     """
     saved = whole.sectors - without.sectors
-    if part.replaced and whole.scattered - without.scattered < SCATTERED_SHARE * saved:
+    if part.reuses_value and whole.scattered - without.scattered < SCATTERED_SHARE * saved:
         whole = replace(whole, sectors=min(whole.sectors, without.sectors))
     return explained_us(whole) / max(1e-3, explained_us(without))
 
@@ -309,7 +320,7 @@ class _Runner:
         best, most, left = tuple[Ablation, ...](), 0.0, list(costly)
         for _ in range(MOST_JOINTS):
             joint = self._greedily(left, passes)
-            joined = together(self._candidate.slow, joint) if joint else None
+            joined = combined(self._candidate.slow, joint) if joint else None
             if joined is None:
                 break
             if self._gain(joined) > most:
@@ -327,7 +338,7 @@ class _Runner:
         left = [tuple(parts)] if parts else []
         while left and not self._over():
             chosen = left.pop()
-            joined = together(self._candidate.slow, (*kept, *chosen))
+            joined = combined(self._candidate.slow, (*kept, *chosen))
             if joined is not None and passes(joined):
                 kept = (*kept, *chosen)
             elif len(chosen) > 1:
@@ -340,15 +351,15 @@ class _Runner:
         single = (
             part
             for part in needed
-            if (part.visible_in_counts or part.rounded) and part.numbers and not part.run
+            if (part.visible_in_counts or part.may_round) and part.numbers and not part.is_run
         )
         costly = sorted(single, key=self._gain, reverse=True)
-        of_places = {(part.line, part.replaced): part for part in reversed(costly)}
-        chosen = [part for part in costly if of_places[part.line, part.replaced] is part][:PAIRED]
+        of_places = {(part.line, part.reuses_value): part for part in reversed(costly)}
+        chosen = [part for part in costly if of_places[part.line, part.reuses_value] is part][:PAIRED]
         for pair in combinations(chosen, 2):
             if self._over():
                 return
-            if (joined := together(self._candidate.slow, pair)) is not None:
+            if (joined := combined(self._candidate.slow, pair)) is not None:
                 yield joined
 
     def _at_bench(
@@ -371,14 +382,14 @@ class _Runner:
             return tried.get(_key(part), True)
 
         def suspect(part: Ablation, *, seen: bool) -> Suspect:
-            gain = 1.0 if part.surplus else at_tests.get(_key(part), 1.0)
-            exercised = gain > EXERCISED or part.surplus
+            gain = 1.0 if part.at_bench_only else at_tests.get(_key(part), 1.0)
+            exercised = gain > EXERCISED or part.at_bench_only
             if tried.get(_key(part)) and (exercised or not self._counted_only):
                 gain = max(gain, self._gain(part))
             return Suspect(part, gain if seen or gain > LEAST_GAIN else None)
 
         joint = joint if over() else self._greedily(joint, stays)
-        joined = together(self._candidate.slow, joint) if len(joint) > 1 else None
+        joined = combined(self._candidate.slow, joint) if len(joint) > 1 else None
         if joined is not None:  # counts may not show what many parts cost together
             yield suspect(joined, seen=False)
         for part in sorted((*right, *pairs), key=self._gain, reverse=True):
@@ -391,8 +402,8 @@ class _Runner:
         What other places cost is not the side's fault unless they are scattered, so counts must show that.
         """
         gain = self._gain(part)
-        costs = gain > (EXERCISED if part.replaced else 1) or not part.visible_in_counts
-        return costs and not part.regridded
+        costs = gain > (EXERCISED if part.reuses_value else 1) or not part.visible_in_counts
+        return costs and not part.has_fewer_blocks
 
     def _gain(self, part: Ablation) -> float:
         """How many times longer the counts take with a part, in the latest trial that counted it; else 1."""
@@ -461,7 +472,7 @@ class _Runner:
         if counts and whole.trial.slot != "far":
             self._gains[_key(part)] = _gain(whole.counts, without, part)
         if whole.trial.at_bench:
-            loose = part.regridded or part.rounded or (part.replaced and not self._counted_only)
+            loose = part.has_fewer_blocks or part.may_round or (part.reuses_value and not self._counted_only)
             return digest == whole.digest or loose
         return not self._differ(whole, outputs)
 

@@ -330,7 +330,7 @@ def test_suspects_that_are_not_timed_must_be_part_of_one_that_was(
     monkeypatch: pytest.MonkeyPatch, outcome: Outcome, *, together: bool, untried: int
 ) -> None:
     side = replace(small.scaled().slow, code="#pragma unroll 1\n" * 5)
-    found = [Suspect(part, None) for part in ablations(side) if part.attributes]
+    found = [Suspect(part, None) for part in ablations(side) if part.attribute_offsets]
     found = found if together else found[1:]
     monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search(tuple(found), 0, True))
     environment = Environment("cuda", "a gpu")
