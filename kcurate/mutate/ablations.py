@@ -23,7 +23,7 @@ from itertools import islice
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
 from kcurate.mutate.detours import detours
-from kcurate.mutate.formulas import CHANGES, MOST_FORMULAS, assigned_in, formulas
+from kcurate.mutate.formulas import MOST_FORMULAS, assigned_in, formulas
 from kcurate.mutate.guards import (
     LOOPS,
     MOST_PARTS,
@@ -31,14 +31,17 @@ from kcurate.mutate.guards import (
     Guard,
     Part,
     can_be_skipped,
+    contains,
+    has_side_effects,
     insert_guards,
     is_barrier,
     is_costly,
     is_in_function,
+    names_in,
     one_line,
     part_without,
     replace_guard,
-)  # fmt: skip
+)
 from kcurate.mutate.numbers_in_scope import ARITHMETIC, Scope, is_real
 from kcurate.mutate.plan_ablations import (
     HALF_GRID,
@@ -61,7 +64,7 @@ _ATTRIBUTE = re.compile(
     re.MULTILINE,
 )
 # Math functions that may return their first argument unchanged or nearly so.
-_MATH_FUNCTION = re.compile(
+_MATH = re.compile(
     rb"_*(?:sqrt|rsqrt|cbrt|exp2|exp10|expm1|exp|log2|log10|log1p|log|a?sinh?|a?cosh?|a?tanh?|fabs|abs|floor|ceil"
     rb"|round|rint|nearbyint|trunc|erfc?|f?min|f?max|pow|fmod|copysign)f?"
 )
@@ -146,9 +149,7 @@ def ablations(
 
 
 def _plan(side: Side, part: Part) -> tuple[Step, ...]:
-    return (
-        smaller_grid(side.plan, part.kernel, part.grid_divisor) if part.grid_divisor > 1 else tuple(side.plan)
-    )
+    return smaller_grid(side.plan, part.kernel, part.grid_divisor) if part.kernel else tuple(side.plan)
 
 
 def probe_numbers(side: Side) -> tuple[int, ...]:
@@ -285,22 +286,16 @@ def _initialisers(tree: Tree, node: Node) -> Iterator[Part]:
     """Each declared number whose initialiser has a call (a load or an atomic too), initialised to 0."""
     type_node = node.child_by_field_name("type")
     head = tree.source[node.start_byte : type_node.end_byte] if type_node is not None else b"constexpr"
-    if (
-        type_node is None
-        or type_node.type not in ARITHMETIC
-        or re.search(rb"constexpr|static|__shared__", head)
-    ):
+    is_static = re.search(rb"constexpr|static|__shared__", head)
+    if type_node is None or type_node.type not in ARITHMETIC or is_static:
         return
     for declarator in node.named_children:
         value, name = (declarator.child_by_field_name(field) for field in ("value", "declarator"))
         if value is None or name is None or name.type != "identifier" or value.type == "initializer_list":
             continue
-        if any(True for _ in tree.nodes("call_expression", within=value)):
-            label, zero = (
-                f"the value of {one_line(tree, declarator)}",
-                f"({tree.text(type_node).decode()})0",
-            )
-            yield Part(label, (replace_guard(value, zero),), 2)
+        if contains(tree, value, "call_expression"):
+            zero = f"({tree.text(type_node).decode()})0"
+            yield Part(f"the value of {one_line(tree, declarator)}", (replace_guard(value, zero),), 2)
 
 
 def _returns_first_type(tree: Tree, function: Function) -> bool:
@@ -319,7 +314,7 @@ def _calls(tree: Tree, node: Node, numeric: Collection[bytes]) -> Iterator[Part]
     type.
     """
     argument = _first_argument(tree, node, numeric)
-    rank = 3 if _MATH_FUNCTION.fullmatch(tree.text(node.child_by_field_name("function"))) else 1
+    rank = 3 if _MATH.fullmatch(tree.text(node.child_by_field_name("function"))) else 1
     for depth in range(MAX_NESTED_CALLS):
         if argument is None:
             return
@@ -347,50 +342,26 @@ def _atomics(tree: Tree, node: Node) -> Iterator[Part]:
             ticket = f"(({args[1]}) * ({IN_ORDER[0].decode()}))"
             yield Part(f"the order of {label}", (replace_guard(node, ticket),), 2, reuses_value=True)
     elif tree.text(function) == b"atomicExch":
-        yield Part(
-            f"the atomic in {label}",
-            (replace_guard(node, f"(*({args[0]}) = ({args[1]}))"),),
-            2,
-        )
-    elif (plain := _PLAIN_UPDATES.get(tree.text(function))) is not None and not _has_side_effects(
-        tree, arguments.named_children[0]
-    ):
+        yield Part(f"the atomic in {label}", (replace_guard(node, f"(*({args[0]}) = ({args[1]}))"),), 2)
+    elif tree.text(function) in _PLAIN_UPDATES and not has_side_effects(tree, arguments.named_children[0]):
         target = f"(*({args[0]}))"
-        guard = replace_guard(node, f"({target} = {plain.format(target, args[1])})")
-        yield Part(
-            f"the atomic in {label}",
-            (guard,),
-            2,
-            probe=_single_thread_probe(node.parent, args[0]),
-        )
-
-
-def _has_side_effects(tree: Tree, node: Node) -> bool:
-    return any(True for _ in tree.nodes(*CHANGES, "call_expression", within=node))
+        update = _PLAIN_UPDATES[tree.text(function)].format(target, args[1])
+        probe = _single_thread_probe(node.parent, args[0])
+        yield Part(f"the atomic in {label}", (replace_guard(node, f"({target} = {update})"),), 2, probe=probe)
 
 
 def _compare_and_swap_loops(tree: Tree, loop: Node) -> Iterator[Part]:
     """A compare-and-swap retry loop replaced by a plain store."""
     loop_locals = {declared.name for declared in tree.declared(loop)}
     for _, _, arguments in tree.calls(b"atomicCAS", within=loop):
-        names = [
-            {tree.text(use) for use in tree.nodes("identifier", within=argument)} for argument in arguments
-        ]
-        if (
-            len(names) == 3
-            and loop_locals.isdisjoint(set().union(*names))
-            and names[0].isdisjoint(assigned_in(tree, loop))
-        ):
+        names = [names_in(tree, argument) for argument in arguments]
+        if len(names) != 3 or not loop_locals.isdisjoint(frozenset().union(*names)):
+            continue
+        if names[0].isdisjoint(assigned_in(tree, loop)):
             target, _, value = (tree.text(argument).decode() for argument in arguments)
-            store = Guard(
-                loop.start_byte, loop.end_byte, f"{{ if ({SWITCH}) *({target}) = ({value}); else ", " }"
-            )
-            yield Part(
-                f"the atomics of {one_line(tree, loop)}",
-                (store,),
-                2,
-                probe=_single_thread_probe(loop, target),
-            )
+            before = f"{{ if ({SWITCH}) *({target}) = ({value}); else "
+            store, probe = Guard(*loop.byte_range, before, " }"), _single_thread_probe(loop, target)
+            yield Part(f"the atomics of {one_line(tree, loop)}", (store,), 2, probe=probe)
 
 
 def _single_thread_probe(statement: Node, address: str) -> Guard:
@@ -415,7 +386,7 @@ def _first_argument(tree: Tree, node: Node, numeric: Collection[bytes]) -> Node 
     if node.type != "call_expression":
         return None
     function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
-    if function is not None and _MATH_FUNCTION.fullmatch(tree.text(function)) and arguments.named_children:
+    if function is not None and _MATH.fullmatch(tree.text(function)) and arguments.named_children:
         return arguments.named_children[0]
     while function is not None and function.type in ("template_function", "field_expression"):
         function = function.child_by_field_name("name") or function.child_by_field_name("field")

@@ -15,8 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, ancestors, encloses
-from kcurate.mutate.formulas import CHANGES, assigned_in, is_read_after
-from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, one_line, replace_guard, skip_guard
+from kcurate.mutate.formulas import assigned_in, is_read_after
+from kcurate.mutate.guards import (
+    LOOPS,
+    SWITCH,
+    Guard,
+    Part,
+    has_side_effects,
+    one_line,
+    replace_guard,
+    skip_guard,
+)
 from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
 
 _TYPES = frozenset((b"float", b"double", b"int", b"unsigned", b"unsigned int", b"long long"))
@@ -76,17 +85,13 @@ def _store_and_loads(scope: Scope, array: Declared) -> _StoreAndLoads | None:
         parent = element.parent
         if parent.type in ("update_expression", "pointer_expression", "subscript_expression"):
             return None
-        is_set = (
-            parent.type == "assignment_expression" and parent.child_by_field_name("left").id == element.id
-        )
+        assigns = parent.type == "assignment_expression"
+        is_set = assigns and parent.child_by_field_name("left").id == element.id
         (stores if is_set else loads).append(parent if is_set else element)
     if len(stores) != 1 or stores[0].parent.type != "expression_statement":
         return None
-    return (
-        _StoreAndLoads(stores[0], loads)
-        if tree.text(stores[0].child_by_field_name("operator")) == b"="
-        else None
-    )
+    is_plain = tree.text(stores[0].child_by_field_name("operator")) == b"="
+    return _StoreAndLoads(stores[0], loads) if is_plain else None
 
 
 def _text_at_load(scope: Scope, value: Node, load: Node) -> str | None:
@@ -95,7 +100,7 @@ def _text_at_load(scope: Scope, value: Node, load: Node) -> str | None:
     None if the expression has side effects or uses variables that the load cannot see.
     """
     tree, text, copied_to = scope.tree, b"", value.start_byte
-    if any(True for _ in tree.nodes(*CHANGES, "call_expression", within=value)) or encloses(value, load):
+    if has_side_effects(tree, value) or encloses(value, load):
         return None
     counters = [number.name for number in scope.visible_from(load) if number.declaration.parent.type in LOOPS]
     visible = {number.name for number in scope.visible_from(load)}

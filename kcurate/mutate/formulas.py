@@ -19,7 +19,20 @@ from dataclasses import dataclass
 from itertools import combinations, islice, product
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
-from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, one_line, replace_guard, skip_guard
+from kcurate.mutate.guards import (
+    CHANGES,
+    LOOPS,
+    SWITCH,
+    Guard,
+    Part,
+    cast,
+    contains,
+    has_side_effects,
+    names_in,
+    one_line,
+    replace_guard,
+    skip_guard,
+)
 from kcurate.mutate.numbers_in_scope import Scope, is_real
 from kcurate.mutate.replacements import assigned
 from kcurate.mutate.tables import is_stored_to
@@ -36,26 +49,25 @@ _OF_FLOAT = (
 _OF_FLOAT_AND_CONSTANT = ("{0} * {1}", "{0} / {1}", "{0} + {1}", "{0} - {1}")
 _OF_TWO_FLOATS = (*_OF_FLOAT_AND_CONSTANT, "{1} / {0}", "{1} - {0}")
 _OF_INTEGER = ("{0}", "-{0}")
-_OF_INTEGER_AND_CONSTANT = (
+_OF_INT_AND_CONSTANT = (
     "{0} * {1}", "{0} + {1}", "{0} - {1}", "({1} > 0 ? {0} / {1} : 0)", "({1} > 0 ? {0} % {1} : 0)",
 )  # fmt: skip
 _OF_TWO_INTEGERS = (
-    *_OF_INTEGER_AND_CONSTANT, "{1} - {0}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}",
+    *_OF_INT_AND_CONSTANT, "{1} - {0}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}",
     "({0} > 0 ? {1} / {0} : 0)", "({0} > 0 ? {1} % {0} : 0)",
 )  # fmt: skip
 _FLOAT_TO_INTEGER = ("(int)({0})", "(int)({0} * {1})", "(int)({0} / {1})")
 # Constants of a formula. 0 and 1 are left out: with them it reduces to a simpler formula.
 _FLOAT_LITERAL = re.compile(r"(?![01]\.0*f?$)\d*\.\d*(?:e-?\d+)?f?")
-_INTEGER_LITERAL = re.compile(r"(?![01]$)\d{1,9}")
+_INT_LITERAL = re.compile(r"(?![01]$)\d{1,9}")
 _DIVIDES_OR_CALLS = re.compile(r"[/%]|\w\(")
-_MATH_FUNCTION = re.compile(
+_MATH = re.compile(
     rb"_*(?:sqrt|rsqrt|cbrt|exp2|exp10|expm1|exp|log2|log10|log1p|log|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh"
     rb"|tanh|pow|fmod|remainder|floor|ceil|trunc|hypot|erf|float_as_u?int|u?int_as_float)f?"
 )
-CHANGES = ("assignment_expression", "update_expression", "lambda_expression")
 _FLOAT_TYPES = (b"float", b"double")
-_INTEGER_TYPES = (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
-_NUMBER_TYPES = (*_FLOAT_TYPES, *_INTEGER_TYPES)
+_INT_TYPES = (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
+_NUMBER_TYPES = (*_FLOAT_TYPES, *_INT_TYPES)
 
 
 @dataclass(frozen=True)
@@ -84,10 +96,8 @@ def formulas(tree: Tree) -> Iterator[Part]:
         scope = Scope(tree, function)
         for value in (*_values_after_loops(scope), *_assigned_values(scope)):
             is_float, after_loop = is_real(value.like), value.at.type in LOOPS
-            kind, probe_at = (
-                "real" if is_float else "whole",
-                value.at.end_byte if after_loop else value.at.start_byte,
-            )
+            kind = "real" if is_float else "whole"
+            probe_at = value.at.end_byte if after_loop else value.at.start_byte
             for text in islice(_formulas_for(scope, value), MOST_OF_A_VALUE):
                 guards = tuple(
                     Guard(guard.start, guard.end, guard.before.replace("@text@", text), guard.after)
@@ -117,9 +127,9 @@ def _values_after_loops(scope: Scope) -> Iterator[_Value]:
 def _initial_expression(tree: Tree, number: Declared, changed: Collection[bytes]) -> str:
     """A variable's initialiser, if it is not constant and can be evaluated again after the loop; else ""."""
     value = number.value
-    if value is None or any(True for _ in tree.nodes(*CHANGES, "call_expression", within=value)):
+    if value is None or has_side_effects(tree, value):
         return ""
-    names = {tree.text(use) for use in tree.nodes("identifier", within=value)}
+    names = names_in(tree, value)
     return f"({tree.text(value).decode()})" if names and names.isdisjoint(changed) else ""
 
 
@@ -133,7 +143,7 @@ def _assigned_values(scope: Scope) -> Iterator[_Value]:
         declared = tree.declared_by(node) if node.type == "declaration" else ()
         declared_here = {variable.name for variable in declared}
         for like, value in (*assigned(scope, node), *_stored_values(scope, node)):
-            names = {tree.text(use) for use in tree.nodes("identifier", within=value)}
+            names = names_in(tree, value)
             if _is_costly_expression(scope, value, helpers) and names.isdisjoint(declared_here):
                 text = tree.text(value).decode()
                 guards = (replace_guard(value, cast(like, b"@text@")),)
@@ -165,11 +175,11 @@ def _is_costly_expression(scope: Scope, value: Node, helpers: Collection[bytes])
     `helpers`: functions that it may call besides math functions.
     """
     tree = scope.tree
-    if any(True for _ in tree.nodes(*CHANGES, "pointer_expression", within=value)):
+    if contains(tree, value, *CHANGES, "pointer_expression"):
         return False
     functions = (call.child_by_field_name("function") for call in tree.nodes("call_expression", within=value))
     calls = [tree.text(function) for function in functions]
-    if not all(name in helpers or _MATH_FUNCTION.fullmatch(name) for name in calls):
+    if not all(name in helpers or _MATH.fullmatch(name) for name in calls):
         return False
     operations = [
         [operation.child_by_field_name(field) for field in ("operator", "right")]
@@ -177,7 +187,7 @@ def _is_costly_expression(scope: Scope, value: Node, helpers: Collection[bytes])
     ]
     variables = {number.name for number in scope.numbers if b"constexpr" not in number.qualifiers}
     divisors = [right for operator, right in operations if tree.text(operator) in (b"/", b"%")]
-    names = {tree.text(use) for right in divisors for use in tree.nodes("identifier", within=right)}
+    names = frozenset[bytes]().union(*(names_in(tree, right) for right in divisors))
     return bool(calls) or not names.isdisjoint(variables)
 
 
@@ -211,15 +221,15 @@ def _integer_formulas(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequen
     reals = [text for text, real in known if real][:MOST_KNOWN]
     params = scope.function.params if scope.function.kernel else ()
     scalars = (param for param in params if not param.stars and not param.sizes)
-    sizes = [param.name.decode() for param in scalars if param.type in _INTEGER_TYPES]
-    constants = [f"({type_name})({text})" for text in (*_constants(scope, _INTEGER_LITERAL), *sizes)]
+    sizes = [param.name.decode() for param in scalars if param.type in _INT_TYPES]
+    constants = [f"({type_name})({text})" for text in (*_constants(scope, _INT_LITERAL), *sizes)]
     factors = _constants(scope, _FLOAT_LITERAL) or ["1.0f"]
     yield from ((form, (text,)) for text in wholes for form in _OF_INTEGER)
     yield from ((form, pair) for pair in combinations(wholes, 2) for form in _OF_TWO_INTEGERS)
     yield from (
         (form, (text, constant))
         for constant, text in product(constants, wholes)
-        for form in _OF_INTEGER_AND_CONSTANT
+        for form in _OF_INT_AND_CONSTANT
     )
     yield from (
         (form, (text, factor)) for factor, text in product(factors, reals) for form in _FLOAT_TO_INTEGER
@@ -239,7 +249,7 @@ def _known_values(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
     seen: set[bytes] = set()
     for load in tree.nodes("subscript_expression", within=scope.function.body):
         text, array = tree.text(load), _array_parameter(scope, load)
-        used = {tree.text(use) for use in tree.nodes("identifier", within=load)}
+        used = names_in(tree, load)
         costs = value.cheap and _DIVIDES_OR_CALLS.search(text.decode())
         if array is None or costs or text in seen or not used <= names or is_stored_to(tree, load, load):
             continue

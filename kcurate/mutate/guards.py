@@ -21,6 +21,7 @@ from kcurate.mutate.plan_ablations import shortened
 # `kcurate/abi.h` has for that.
 SWITCH, MOST_PARTS = "KCU_LEFT_OUT(@)", 1023
 LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+CHANGES = ("assignment_expression", "update_expression", "lambda_expression")
 ASSIGNS = ("declaration", "expression_statement")
 _BARRIER = re.compile(rb"__sync|__threadfence|\bsync\s*\(|arrive|\bwait|fence|barrier|\basm\b")
 
@@ -120,9 +121,22 @@ def can_be_skipped(node: Node) -> bool:
 
 def is_costly(tree: Tree, node: Node) -> bool:
     """Whether a statement contains a loop or a call and is no barrier; others cost little."""
-    return not is_barrier(tree, node) and any(
-        True for _ in tree.nodes(*LOOPS, "call_expression", within=node)
-    )
+    return not is_barrier(tree, node) and contains(tree, node, *LOOPS, "call_expression")
+
+
+def contains(tree: Tree, node: Node, *kinds: str) -> bool:
+    """Whether a node or one inside it is of one of these kinds."""
+    return next(tree.nodes(*kinds, within=node), None) is not None
+
+
+def has_side_effects(tree: Tree, node: Node) -> bool:
+    """Whether an expression assigns something or calls a function."""
+    return contains(tree, node, *CHANGES, "call_expression")
+
+
+def names_in(tree: Tree, node: Node) -> frozenset[bytes]:
+    """The identifiers in a node."""
+    return frozenset(tree.text(use) for use in tree.nodes("identifier", within=node))
 
 
 def is_in_function(node: Node) -> bool:

@@ -125,7 +125,7 @@ def _step_text(step: Step) -> str:
 
 
 def _fewer_rounds(step: For | WhileNonzero) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """For each reduced number of iterations: what is left out, in words, and the steps instead of the loop."""
+    """For each smaller number of iterations: what is left out, and the steps that replace the loop."""
     if isinstance(step, WhileNonzero):
         yield "all but one round of", step.do
         return

@@ -35,6 +35,7 @@ from kcurate.mutate.guards import (
     can_be_skipped,
     cast,
     is_costly,
+    names_in,
     one_line,
     replace_guard,
     skip_guard,
@@ -98,7 +99,7 @@ def _set_in_loop_body(tree: Tree, node: Node) -> frozenset[bytes]:
 
 
 def _reads_any(tree: Tree, node: Node, names: frozenset[bytes]) -> bool:
-    return any(tree.text(use) in names for use in tree.nodes("identifier", within=node))
+    return not names.isdisjoint(names_in(tree, node))
 
 
 def _loop_carried_index_terms(scope: Scope) -> Iterator[Part]:

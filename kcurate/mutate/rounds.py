@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from itertools import islice
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, bare
-from kcurate.mutate.guards import ASSIGNS, SWITCH, Guard, Part, cast, one_line, replace_guard, run_once_guard
+from kcurate.mutate.guards import (
+    ASSIGNS,
+    SWITCH,
+    Guard,
+    Part,
+    cast,
+    names_in,
+    one_line,
+    replace_guard,
+    run_once_guard,
+)
 from kcurate.mutate.numbers_in_scope import NEAREST, Scope
 from kcurate.mutate.replacements import assigned
 
@@ -115,7 +125,7 @@ def _conditions_on(tree: Tree, counter: bytes, body: Node) -> Iterator[Node]:
     locals_ = {declared.name for declared in tree.declared(body)}
     for node in tree.nodes("if_statement", "conditional_expression", within=body):
         condition = bare(node.child_by_field_name("condition"))
-        names = {tree.text(use) for use in tree.nodes("identifier", within=condition)}
+        names = names_in(tree, condition)
         if counter in names and not names & locals_:
             yield condition
 

@@ -114,7 +114,7 @@ class Code:
         return next((k for k in range(index, len(self.tokens)) if self.at(k) in texts), None)
 
     def is_operand(self, index: int) -> bool:
-        """Whether this token can end a value: a number, a closing bracket or a name that is no type or keyword."""
+        """Whether a value can end here: a number, a closing bracket or a name that is no type or keyword."""
         if not 0 <= index < len(self.tokens):
             return False
         token = self.tokens[index]

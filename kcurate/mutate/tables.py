@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
-from kcurate.mutate.guards import Guard, Part, replace_guard
+from kcurate.mutate.guards import Guard, Part, contains, replace_guard
 from kcurate.mutate.numbers_in_scope import is_real
 from kcurate.records import Buffer, Launch, Step, steps
 
@@ -166,5 +166,4 @@ def is_stored_to(tree: Tree, load: Node, index: Node) -> bool:
     parent = load.parent
     stored = parent.type == "assignment_expression" and parent.child_by_field_name("left").id == load.id
     stored |= parent.type in ("update_expression", "pointer_expression")
-    changing = ("update_expression", "assignment_expression", "call_expression")
-    return stored or any(True for _ in tree.nodes(*changing, within=index))
+    return stored or contains(tree, index, "update_expression", "assignment_expression", "call_expression")

@@ -14,12 +14,24 @@ threads cooperate, by shared memory or shuffles (`kcurate.mutate.rounds`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, bare, encloses
-from kcurate.mutate.formulas import CHANGES, assigned_in
-from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, is_costly, one_line, replace_guard
+from kcurate.mutate.formulas import assigned_in
+from kcurate.mutate.guards import (
+    CHANGES,
+    LOOPS,
+    SWITCH,
+    Guard,
+    Part,
+    cast,
+    contains,
+    is_costly,
+    names_in,
+    one_line,
+    replace_guard,
+)
 from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
 from kcurate.mutate.replacements import IN_ORDER
 
@@ -51,10 +63,10 @@ def _early_exits(scope: Scope) -> Iterator[Part]:
         if (
             condition is None
             or node.child_by_field_name("alternative") is not None
-            or _changes(tree, condition)
+            or _may_vary(tree, condition)
         ):
             continue
-        names = _names(tree, condition) - _THREAD_BUILTINS
+        names = names_in(tree, condition) - _THREAD_BUILTINS
         variables = [number for number in scope.visible_from(node) if number.name in names]
         if {number.name for number in variables} != names or not names.isdisjoint(set_later):
             continue
@@ -133,8 +145,8 @@ def _admit_all_lanes(scope: Scope, node: Node) -> Guard | None:
     origins = _origins(scope, condition)
     if b"threadIdx" not in origins or origins - {b"threadIdx", b"blockDim"}:
         return None
-    leaves = any(True for _ in tree.nodes("return_statement", within=consequence))
-    works = any(True for _ in tree.nodes(*LOOPS, "subscript_expression", within=consequence))
+    leaves = contains(tree, consequence, "return_statement")
+    works = contains(tree, consequence, *LOOPS, "subscript_expression")
     return replace_guard(condition, "false" if leaves else "true") if leaves or works else None
 
 
@@ -151,10 +163,6 @@ def _origins(scope: Scope, node: Node) -> frozenset[bytes]:
     return frozenset(names)
 
 
-def _names(tree: Tree, node: Node) -> frozenset[bytes]:
-    return frozenset(tree.text(use) for use in tree.nodes("identifier", within=node))
-
-
-def _changes(tree: Tree, node: Node) -> bool:
-    kinds: Collection[str] = (*CHANGES, "call_expression", "subscript_expression", "pointer_expression")
-    return any(True for _ in tree.nodes(*kinds, within=node))
+def _may_vary(tree: Tree, node: Node) -> bool:
+    """Whether evaluating a condition earlier could give another result: it loads, calls or assigns."""
+    return contains(tree, node, *CHANGES, "call_expression", "subscript_expression", "pointer_expression")
