@@ -28,7 +28,7 @@ from kcurate.records import Candidate, Outcome, Step
 
 # A run may take this many times the processor time of the unchanged side, and at least so many seconds.
 RUN_RATIO, LEAST_RUN_S = 4.0, 1.0
-# Outputs of more bytes are not hashed at the bench size: hashing would take longer than the sampled blocks.
+# Outputs of more bytes are not hashed at the bench size, to save time.
 MOST_HASHED_BYTES = 1 << 28
 
 

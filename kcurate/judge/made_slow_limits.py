@@ -72,7 +72,8 @@ def _findings(counted: Counted) -> Iterator[str]:
     if limit <= MAX_CODE_RATIO and code_ratio(slow, fast) > MAX_DENSITY * access_ratio:
         yield (
             f"the slow side runs {code_ratio(slow, fast):.3g} times the code of the fast side, and accesses "
-            f"memory {access_ratio:.3g} times as much; the limit is {MAX_DENSITY:.3g} times the code an access"
+            f"memory {access_ratio:.3g} times as much; "
+            f"the limit is {MAX_DENSITY:.3g} times the code an access"
         )
     # It launches idle threads, unlike the fast side.
     yield from _idle_threads(slow, fast)
@@ -113,7 +114,7 @@ def _idle_threads(slow: Counts, fast: Counts) -> Iterator[str]:
 
 
 def _unread_shared(bench: Counts | None, tests: Sequence[Counts]) -> Iterator[str]:
-    """Evidence if no trial reads the dynamic shared memory, or a lot of shared memory is hardly read."""
+    """Evidence if no trial reads dynamic shared memory, or a lot of shared memory is hardly read."""
     with_shared = [counts for counts in tests if counts.shared_bytes]
     if with_shared and not any(counts.shared_read_bytes for counts in with_shared):
         size = max(counts.shared_bytes for counts in with_shared)
@@ -121,10 +122,10 @@ def _unread_shared(bench: Counts | None, tests: Sequence[Counts]) -> Iterator[st
     if bench is None:
         return
     for kind, prefix in (("dynamic", "shared"), ("static", "static")):
-        allocated_bytes = max(getattr(counts, f"{prefix}_bytes") for counts in (bench, *tests))
-        read_bytes = max(getattr(counts, f"{prefix}_read_bytes") for counts in (bench, *tests))
-        if allocated_bytes >= MIN_SHARED_BYTES and read_bytes < MIN_READ_SHARE * allocated_bytes:
-            yield f"the slow side reads at most {read_bytes} of its {allocated_bytes} bytes of {kind} shared memory"
+        allocated = max(getattr(counts, f"{prefix}_bytes") for counts in (bench, *tests))
+        read = max(getattr(counts, f"{prefix}_read_bytes") for counts in (bench, *tests))
+        if allocated >= MIN_SHARED_BYTES and read < MIN_READ_SHARE * allocated:
+            yield f"the slow side reads at most {read} of its {allocated} bytes of {kind} shared memory"
 
 
 def ratio_grew_too_much(test: SizeTiming, bench: Speedup) -> str | None:

@@ -144,7 +144,7 @@ def _most_costly_first(unsorted: Sequence[Suspect], *, counted_only: bool) -> tu
 
 
 def _agreeing_probes(runs: CountedRuns, candidate: Candidate, until_s: float) -> frozenset[int]:
-    """The numbers of the parts whose probes always agreed at the largest test size; empty if it cannot run."""
+    """The numbers of the parts whose probes always agreed at the largest test size; empty if that fails."""
 
     def compile_with(numbers: Collection[int]) -> Compiled | None:
         code = code_with_probes(candidate.slow, numbers)
