@@ -30,9 +30,9 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     """Check that there is a problem and that both plans fit it. `torch` allows a side in PyTorch.
 
     Raises:
-        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` if a model wrote the slow
-        side and a side is in Triton, which cannot be counted; `harness_error` for a PyTorch side without
-        `torch`, so that it is judged again once PyTorch is allowed.
+        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` if a model wrote the
+        slow side and a side is in Triton, which cannot be counted; `harness_error` for a PyTorch side
+        without `torch`, so that it is judged again once PyTorch is allowed.
     """
     candidate = case.candidate
     for side in SIDES:
