@@ -41,7 +41,7 @@ from kcurate.mutate.ablations import (
     combined,
     probe_numbers,
 )
-from kcurate.records import Candidate
+from kcurate.records import Candidate, Problem
 
 # A part is needless if the side takes more than 1.25 times as long with it.
 LEAST_GAIN = 1.25
@@ -159,7 +159,7 @@ def _agreeing_probes(runs: CountedRuns, candidate: Candidate, until_s: float) ->
         return frozenset()
     ablated = AblatedRuns(runs, candidate, compiled)
     try:
-        largest = _largest_first(candidate, trials(candidate.problem, runs.seed))[:1]
+        largest = _largest_first(candidate.problem, runs.seed)[:1]
         return frozenset(number for trial in largest for number in usable & ablated.agreeing_probes(trial))
     except (Ruling, BackendError):
         return frozenset()
@@ -194,11 +194,12 @@ def _compile_most(
     return compile_with(usable), usable, frozenset(unknown)
 
 
-def _largest_first(candidate: Candidate, tests: Sequence[Trial]) -> list[Trial]:
-    """The nominal trial of the largest test size, whose counts give the gains, then all others."""
-    if not tests or candidate.problem is None:
+def _largest_first(problem: Problem, seed: int) -> list[Trial]:
+    """All trials at the test sizes; the nominal one of the largest, whose counts give the gains, first."""
+    tests = list(trials(problem, seed))
+    if not tests:
         return []
-    sizes = candidate.problem.sizes.test[largest_test(candidate.problem)]
+    sizes = problem.sizes.test[largest_test(problem)]
     largest = next(trial for trial in tests if trial.sizes == sizes)
     return [largest, *(trial for trial in tests if trial is not largest)]
 
@@ -239,9 +240,7 @@ class _PartSearch:
 
     def search(self, parts: Sequence[Ablation]) -> Search:
         """All parts without which the side stays correct, alone or together, in no order."""
-        unchanged = self.ablated.unchanged(
-            _largest_first(self._candidate, trials(self._problem, self._runs.seed))
-        )
+        unchanged = self.ablated.unchanged(_largest_first(self._problem, self._runs.seed))
         if not unchanged:
             return Search(untried=len(parts))
 

@@ -360,7 +360,8 @@ def _compare_and_swap_loops(tree: Tree, loop: Node) -> Iterator[Part]:
         if names[0].isdisjoint(assigned_in(tree, loop)):
             target, _, value = (tree.text(argument).decode() for argument in arguments)
             before = f"{{ if ({SWITCH}) *({target}) = ({value}); else "
-            store, probe = Guard(*loop.byte_range, before, " }"), _single_thread_probe(loop, target)
+            store = Guard(loop.start_byte, loop.end_byte, before, " }")
+            probe = _single_thread_probe(loop, target)
             yield Part(f"the atomics of {one_line(tree, loop)}", (store,), 2, probe=probe)
 
 

@@ -21,6 +21,7 @@ from kcurate.judge import ablated_runs, judging, made_slow, made_slow_limits, ne
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow_limits import above_cap, ratio_grew_too_much, wasted
 from kcurate.judge.needless import Search, Suspect, suspects
+from kcurate.judge.trials import largest_test, trials
 from kcurate.mutate.ablations import Ablation, ablations
 from kcurate.records import (
     BenchSize,
@@ -530,6 +531,15 @@ def test_what_time_does_not_suffice_for_is_not_needed(
     assert any(part.text.startswith("all but the last round") for part in search.suspects) is suspected
     assert not search.complete
     assert (search.untried == 0) is suspected
+
+
+def test_a_part_is_tried_on_all_trials_of_the_test_sizes() -> None:
+    problem = small.scaled().problem
+    assert problem is not None
+    series, tests = needless._largest_first(problem, 7), [*trials(problem, 7)]
+    assert series[0].sizes == problem.sizes.test[largest_test(problem)]
+    assert sorted(trial.slot for trial in series) == sorted(trial.slot for trial in tests)
+    assert series[0] is not tests[0] or len(problem.sizes.test) == 1
 
 
 def test_a_part_that_needs_all_others_does_not_hide_them() -> None:
