@@ -104,7 +104,7 @@ class _Programs:
                 self._branches(node, names, context)
 
     def _branches(self, node: ast.stmt, names: Names, context: str) -> None:
-        """The bodies of a compound statement; of what several bind, the first value counts."""
+        """The bodies of a compound statement; if several bind a name, the first value counts."""
         clauses = [node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())]
         bodies = [getattr(clause, "body", ()) for clause in clauses]
         bodies += [getattr(node, name, ()) for name in ("orelse", "finalbody")]

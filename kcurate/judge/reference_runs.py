@@ -85,7 +85,7 @@ class WideReference:
         self.used = False
 
     def wanted(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a trial at these sizes is worth a run."""
+        """Whether some output at these sizes needs the wide reference, and it has not failed."""
         return not self._failed and bool(accumulated(self._problem, sizes))
 
     def accept(self, alike: bool) -> bool:

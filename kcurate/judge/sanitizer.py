@@ -59,7 +59,7 @@ def installed() -> str | None:
 
 @cache
 def version() -> str | None:
-    """The version of compute-sanitizer, as it prints it; None where it does not run."""
+    """The version of compute-sanitizer, as it prints it; None if it does not run."""
     path = installed()
     if path is None:
         return None
