@@ -13,7 +13,7 @@ from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.repeated_launches import find_repeated_launch
+from kcurate.judge.checks.repeated_launches import find_aliased_argument, find_repeated_launch
 from kcurate.judge.checks.unread import find_unread, find_unread_buffers, most_unread_bytes
 from kcurate.problem import check
 from kcurate.problem.bind_once import bind_once
@@ -88,7 +88,7 @@ def admit_sources(case: Case) -> None:
             text = ""  # the check cannot tell what Triton launches read
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = bind_once(problem, record, sizes)
-            _refuse(side, tuple(find_repeated_launch(bound, text)))
+            _refuse(side, (*find_aliased_argument(bound, text), *find_repeated_launch(bound, text)))
         if strict:
             bound = bind_once(problem, record, problem.sizes.headline)
             _refuse(side, tuple(find_unread_buffers(bound)))
