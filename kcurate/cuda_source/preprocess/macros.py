@@ -100,8 +100,8 @@ def global_macros(bare: bytes) -> GlobalMacros:
 def annotating(bare: bytes) -> Mapping[bytes, frozenset[bytes]]:
     """The macros that expand to nothing but annotations, with the words they expand to.
 
-    Such as `HD` for `__host__ __device__`, `ALIGNED(n)` for `__align__(n)`, and macros without parameters that
-    expand to nothing.
+    Such as `HD` for `__host__ __device__`, `ALIGNED(n)` for `__align__(n)`, and macros without parameters
+    that expand to nothing.
     """
     bodies = grouped((macro.name, macro.body) for macro in definitions(bare))
     words_of: dict[bytes, frozenset[bytes]] = {}
