@@ -75,7 +75,7 @@ class GlobalMacros:
         return self.words | self.headers | self.makers
 
 
-@lru_cache(maxsize=2)  # of all who read a text's macros
+@lru_cache(maxsize=2)  # several readers ask for the macros of one text
 def global_macros(bare: bytes) -> GlobalMacros:
     """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
     if MARK.search(bare) is None:

@@ -52,7 +52,7 @@ def wider_accumulation(code: bytes) -> bytes | None:
 
 
 def _accumulated(tree: Tree, body: Node) -> Iterator[bytes]:
-    """Names whose value, or whose elements, an assignment changes by what they were."""
+    """The names whose value, or whose elements, an assignment computes from their previous value."""
     for node in tree.nodes("assignment_expression", within=body):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
@@ -64,7 +64,7 @@ def _accumulated(tree: Tree, body: Node) -> Iterator[bytes]:
 
 
 def _base(tree: Tree, node: Node | None) -> bytes | None:
-    """The variable that an expression names, or a part of: `a`, `a[i][j]`, `*a`, `&a[i]`, `(a)`."""
+    """The variable behind an expression such as `a`, `a[i][j]`, `*a`, `&a[i]` or `(a)`."""
     while node is not None and node.type != "identifier":
         inner = node.child_by_field_name("argument")
         if node.type == "parenthesized_expression":
@@ -76,7 +76,7 @@ def _base(tree: Tree, node: Node | None) -> bytes | None:
 
 
 def _adds_in_buffers(tree: Tree, function: Function) -> bool:
-    """Whether a kernel adds to a buffer of floats again and again: by atomics, or with `+=` in a loop."""
+    """Whether a kernel adds to a float buffer repeatedly: by atomics, or with `+=` in a loop."""
     floats = {param.name for param in function.params if param.type == b"float" and param.stars}
     for _, _, arguments in tree.calls(b"atomicAdd", within=function.body):
         if arguments and any(
@@ -94,7 +94,7 @@ def _adds_in_buffers(tree: Tree, function: Function) -> bool:
 def _spread(
     tree: Tree, functions: dict[bytes, Function], known: dict[Variable, Declared], accumulators: set[Variable]
 ) -> None:
-    """Add what is passed by pointer or reference between functions: both ends must have one type."""
+    """Add the variables that are passed by pointer or reference, since both ends must have one type."""
     links: list[tuple[Variable, Variable]] = []
     for function in functions.values():
         for _, callee, arguments in tree.calls(*functions, within=function.body):
@@ -111,7 +111,7 @@ def _spread(
 
 
 def _can_change(tree: Tree, function: Function, variable: Declared) -> bool:
-    """Whether a variable may become `double`: nothing in the function looks at it through another type."""
+    """Whether a variable may become `double`: the function never accesses it through another type."""
     if function.kernel and any(variable is param for param in function.params):
         return False
     if {b"extern", b"volatile"} & variable.qualifiers:

@@ -1,4 +1,4 @@
-"""What declarations and assignments set: names, types, values, and the members of structs.
+"""What declarations and assignments set: names, types and values; and the members of structs.
 
 Not covered: which of several declarations a name means (`code_index`).
 """
@@ -57,7 +57,7 @@ def text_of(node: Node) -> str:
 
 
 def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
-    """Every variable of a declaration."""
+    """The variables that a declaration declares."""
     for outer in node.children_by_field_name("declarator"):
         variable = declarator(node, outer, scope)
         if variable is not None:
@@ -65,7 +65,7 @@ def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting
 
 
 def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Setting | None:
-    """What one declarator of a declaration or parameter declares."""
+    """The variable that one declarator of a declaration or parameter declares."""
     base, inner = node.child_by_field_name("type"), outer
     words = [text_of(child) for child in node.children if child.type in _QUALIFIERS]
     stars, sizes, value, how = "", list[str](), None, ""
@@ -95,7 +95,7 @@ def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Sett
 
 
 def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
-    """What one declaration, assignment or update sets."""
+    """The names that one declaration, assignment or update sets."""
     if node.type in DECLARING:
         yield from declared_by(node, scope)
     elif node.type == "enumerator":
@@ -123,7 +123,9 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
 
 
 def returned_by(body: Node) -> str | None:
-    """What a body of declarations and one return statement gives: its locals are replaced by their values."""
+    """The returned expression of a body of declarations and one return statement, its locals replaced by
+    their values.
+    """
     statements = [child for child in body.named_children if child.type != "comment"]
     if not statements or statements[-1].type != "return_statement" or statements[-1].named_child_count != 1:
         return None
@@ -143,7 +145,7 @@ def returned_by(body: Node) -> str | None:
 
 
 def _local(statement: Node) -> Iterator[Setting | None]:
-    """The variables of a declaration; None for any other statement."""
+    """The variables of a declaration; None: the statement is no declaration."""
     if statement.type == "declaration":
         yield from declared_by(statement)
     elif statement.type not in _HARMLESS:
@@ -196,7 +198,7 @@ def members(code: str) -> Mapping[str, tuple[Member, ...]]:
 
 @lru_cache(maxsize=16)
 def type_parameters(code: str) -> Mapping[str, tuple[str, ...]]:
-    """The names of the template parameters of each struct and class that is a template, in order."""
+    """The template parameters' names of each struct and class that is a template, in order."""
     by_name: dict[str, tuple[str, ...]] = {}
     for node in _tree(code).nodes("struct_specifier", "class_specifier"):
         head = node.parent.child_by_field_name("parameters") if node.parent is not None else None

@@ -1,4 +1,4 @@
-"""The variable that an expression starts from, and what is between the two: casts, members, offsets.
+"""The variable that an expression starts from, and the casts, members and offsets between the two.
 
 Not covered: what a name means (`code_index`).
 """
@@ -16,7 +16,7 @@ _NAMED_CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "raw_
 
 
 def without_casts(node: Node) -> Node:
-    """The expression inside brackets, casts and `raw_pointer_cast`."""
+    """The expression inside parentheses, casts and `raw_pointer_cast`."""
     while True:
         inner = bare(node)
         if inner.type == "cast_expression":
@@ -32,7 +32,7 @@ def without_casts(node: Node) -> Node:
 
 
 def cast_type(node: Node) -> str:
-    """The type that an expression is cast to; empty if it is no cast."""
+    """The type of a cast; empty: the expression is no cast."""
     kind = node.child_by_field_name("type" if node.type == "cast_expression" else "function")
     if kind is None or (node.type == "call_expression" and without_casts(node) == node):
         return ""

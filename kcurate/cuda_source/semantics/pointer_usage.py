@@ -131,7 +131,7 @@ class _AccessFinder:
         return Usage(), target
 
     def _by_callee(self, arguments: Node, node: Node, is_element: bool, depth: int) -> Usage:
-        """Accesses by the callee (a function or constructor) of which `node` is an argument."""
+        """The accesses by the callee (a function or constructor) that takes `node` as an argument."""
         call = self.code.call_of(arguments.parent)
         function = arguments.parent.child_by_field_name("function")
         name = call.name if call is not None else re.split(r"\.|->|::", self.code.of(function))[-1]
@@ -153,7 +153,7 @@ class _AccessFinder:
 
 
 def _evaluation_order(node: Node) -> int:
-    """The byte offset by which accesses are ordered: the target of an assignment follows its right side."""
+    """The offset by which accesses are ordered: the target of an assignment comes after its right side."""
     at, up = node.start_byte, node.parent
     while up is not None and not up.type.endswith("statement"):
         if up.type == "assignment_expression" and up.child_by_field_name("left").end_byte > node.start_byte:

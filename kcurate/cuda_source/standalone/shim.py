@@ -85,7 +85,7 @@ def _declares(name: bytes, text: bytes) -> bool:
 
 
 def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
-    """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
+    """The names of the repairs made to a kernel's file; `others` are repairs without a part of the shim."""
     names = {*others, *(repair for repair, part in _PARTS.items() if shim_names & part)}
     for name in shim_names.difference(*_PARTS.values()):
         if not name.startswith((b"cuda", b"__")):

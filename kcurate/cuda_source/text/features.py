@@ -15,7 +15,9 @@ from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
 
 
 class _Pattern(NamedTuple):
-    """What shows a feature: tried only if one of the words occurs, as finding a word is much cheaper."""
+    """A pattern that shows a feature; tried only if one of the words occurs, since a word is found much
+    faster.
+    """
 
     words: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
@@ -127,7 +129,7 @@ def techniques(code: bytes) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)  # features, then techniques
 def _bare(code: bytes) -> bytes:
-    """The code without literals and comments, and without variables that are called as a type is."""
+    """The code without literals, comments, and variables that are called the same as a type."""
     bare = blank_literals(code)
     return _HALF.sub(b"", bare) if b"half" in bare and _HALF_VARIABLE.search(bare) else bare
 
