@@ -50,9 +50,7 @@ class Held:
 
 @lru_cache(maxsize=4096)
 def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
-    """The run hashes of a file; and the name, token count and run hashes of each function of `MIN_TOKENS` or
-    more.
-    """
+    """The run hashes of a file; and the name, token count and run hashes of each long enough function."""
     parsed = parse(code.encode("utf-8", "replace"))
     matches = list(COMPARED.finditer(parsed.text))
     tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
@@ -82,10 +80,9 @@ def _runs(numbers: _Runs, names: npt.NDArray[np.bool_]) -> _Runs:
 
 
 def held(codes: Sequence[str]) -> Iterator[Held]:
-    """Every function of one code that another code contains, except for codes that contain their own
-    functions.
+    """Every function of one code that another code contains.
 
-    Two equal codes without longer functions contain each other as a whole.
+    Two equal codes without long enough functions contain each other as a whole.
     """
     files = [_read(code) for code in codes]
     index = _Index([runs for runs, _ in files])
@@ -101,8 +98,7 @@ def held(codes: Sequence[str]) -> Iterator[Held]:
 def standing_in(
     codes: Sequence[str], others: Sequence[str], *, within_runs: bool = False
 ) -> Iterator[tuple[int, int, float]]:
-    """Each of `codes` of which at least the share `HELD` occurs in one of `others`: (its number, the other's,
-    share).
+    """Each of `codes` of which at least `HELD` occurs in one of `others`: (its number, the other's, share).
 
     Names are numbered by first use in the whole code, so that one additional name separates two codes. With
     `within_runs` they are numbered in each run of tokens, as in `held`: then nearly all code made from one

@@ -29,9 +29,7 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Code prepared for comparison: its shingles with all names made equal, and a hash that distinguishes
-    names.
-    """
+    """Code prepared for comparison: shingles with all names made equal, and a hash that tells names apart."""
 
     shingles: frozenset[bytes]
     exact: str

@@ -33,8 +33,7 @@ MAX_CALLS = 64
 
 @dataclass(frozen=True)
 class LaunchText:
-    """A launch as text, at byte `at`: `kernel` with its template arguments, the launch configuration, the
-    arguments.
+    """A launch as text, at byte `at`; `kernel` includes the template arguments.
 
     `configuration` has two to four members: grid, block, shared bytes, stream.
     """
@@ -123,8 +122,7 @@ class Host:
     kernels: frozenset[bytes]
 
     def meant(self, launch: LaunchText, within: bytes = b"", depth: int = 0) -> Iterator[LaunchText]:
-        """One launch for each kernel that the launch's name may stand for; the launch itself if none is
-        known.
+        """A launch for each kernel that the launch's name may refer to; the launch itself if none is known.
 
         `within` is the part, up to the launch, of the expansion of a macro call that holds it.
         """
@@ -144,9 +142,7 @@ class Host:
             yield from self.meant(possible, b"" if possible.at != launch.at else within, depth + 1)
 
     def _handed(self, launch: LaunchText, name: bytes, function: Node) -> Iterator[LaunchText]:
-        """The launches for which a host function takes the kernel as parameter `name`: one for each of its
-        calls.
-        """
+        """A launch for each call of a host function that takes the kernel as its parameter `name`."""
         body = function.child_by_field_name("body")
         declared = function.child_by_field_name("declarator")
         head = self.bare[_template_start(function) : body.start_byte if body else function.start_byte]
@@ -186,9 +182,7 @@ class Host:
 
 
 def pointed(name: bytes, before: bytes) -> list[bytes]:
-    """The kernels that a pointer is set to in the code before a launch: in any branch, and on either side of
-    `?:`.
-    """
+    """The kernels that a pointer is set to before a launch, in any branch and on either side of `?:`."""
     word = re.escape(name)
     pattern = rb"(?<![\w.>])" + word + rb"\s*(?:\)\s*\([^;{}]*?\)\s*)?(?:=(?!=)([^;]*)|\{([^;{}]*)\});"
     kernels: dict[bytes, None] = {}
@@ -235,9 +229,7 @@ def _parameters(declarator: Node | None, bare: bytes) -> tuple[bytes, list[bytes
 
 
 def _locals(body: bytes, others: set[bytes]) -> Mapping[bytes, bytes]:
-    """The local variables of a wrapper that are set exactly once, with their values, those in `others` left
-    out.
-    """
+    """The values of a wrapper's local variables that are set exactly once and are not in `others`."""
     values: dict[bytes, bytes | None] = {}
     for match in re.finditer(rb"\bdim3\s+(\w+)\s*[({]([^;{}]*)[)}]\s*;|\b(\w+)\s*=(?!=)\s*([^;{}]+);", body):
         name = match[1] or match[3]

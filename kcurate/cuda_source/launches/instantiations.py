@@ -61,9 +61,7 @@ def _common(path: Sequence[bytes], other: Sequence[bytes]) -> int:
 
 @dataclass(frozen=True)
 class _Context:
-    """Where template arguments are written: the text before them, which has the local names, and the item
-    around.
-    """
+    """The text before template arguments, which defines the local names in them, and the item around them."""
 
     text: bytes
     around: Item | None
@@ -261,9 +259,7 @@ class Instantiations:
     def _completed(
         self, function: Item, template_args: tuple[bytes, ...], arguments: Sequence[bytes], context: _Context
     ) -> tuple[bytes, ...]:
-        """The template arguments of a call, with those left to deduction appended as far as they are
-        known.
-        """
+        """The template arguments of a call, followed by deduced ones as far as these are known."""
         wanted = template_params(self._head(function))
         if len(template_args) >= len(wanted):
             return template_args

@@ -76,9 +76,7 @@ class Launch:
 
 
 def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
-    """Every launch in a unit, in order; then those in `calls`, which are (offset, expansion) of macro
-    calls.
-    """
+    """Every launch in a unit, in order; then those in `calls`: (offset, expansion) of macro calls."""
     if b"cudaLaunch" not in parsed.text and _OPEN.search(parsed.text) is None:
         return
     bare, tree = parsed.bare, parsed.tree
@@ -207,9 +205,7 @@ def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
 def _argument(
     text: bytes, allocations: Mapping[bytes, bytes], directions: Mapping[bytes, frozenset[str]]
 ) -> Argument:
-    """A launch argument: its kind, and for a buffer its role (in, out, inout, scratch) and size
-    expression.
-    """
+    """A launch argument: its kind; for a buffer also its role (in, out, inout, scratch) and size."""
     bare = text
     while match := _CAST.match(bare):
         bare = bare[match.end() :]

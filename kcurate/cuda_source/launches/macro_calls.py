@@ -19,9 +19,7 @@ MAX_CALLS = 4000
 
 
 def expanded_calls(parsed: Parsed) -> Iterator[tuple[int, bytes]]:
-    """The offset and expansion of each call of a macro that contains a launch, directly or through other
-    macros.
-    """
+    """The offset and expansion of each call of a macro that leads to a launch, also through other macros."""
     macros: dict[bytes, bytes] = {}
     launching: set[bytes] = set()
     definition_spans: list[tuple[int, int]] = []

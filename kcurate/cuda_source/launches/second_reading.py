@@ -89,8 +89,9 @@ AGREED = frozenset((Seen.KERNEL, Seen.INSTANCE))
 
 @dataclass(frozen=True)
 class Finding:
-    """A kernel, or an instance of it (`what`), and which reader sees it; `at` is an offset in the unit's
-    text.
+    """A kernel, or an instance of it (`what`), and which reader sees it.
+
+    `at` is an offset in the unit's text.
     """
 
     seen: Seen
@@ -121,8 +122,7 @@ class Compared:
 def compare(
     kernels: Sequence[Item], here: Instantiations, second: SecondReader | None, text: bytes, shift: int
 ) -> Compared:
-    """The instances of the kernel templates: those found by `here`, or else those of `second` that are
-    certain.
+    """The instances of the kernel templates: those of `here`, or else those of `second` that are certain.
 
     `text` is what `second` reads; it begins at byte `shift` of the unit.
     """

@@ -56,9 +56,7 @@ class TemplateParam:
 
     @property
     def usual(self) -> bytes:
-        """A type that is common for a type parameter of this name: `int` for index-like names, else
-        `float`.
-        """
+        """The type that a parameter of this name commonly has: `int` for index-like names, else `float`."""
         return b"int" if _INDEX.search(self.name) else b"float"
 
 
@@ -99,8 +97,7 @@ def deduced(
     text: bytes,
     known: Set[bytes] = frozenset(),
 ) -> Mapping[bytes, bytes]:
-    """Template arguments deduced from call arguments, for parameters whose whole type is a template
-    parameter.
+    """Template arguments deduced from a call, for parameters whose whole type is a template parameter.
 
     For `template <class T> void f(T *x)` and a call `f(data)` behind `float *data`, that is `{T: float}`.
     `text` holds the declarations of what is passed, with comments and literals blanked. `known` are the names

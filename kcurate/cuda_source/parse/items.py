@@ -122,12 +122,11 @@ def innermost(items: Iterable[Item], at: int) -> Item | None:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A parsed unit: the original bytes, the same bytes without comments (`text`, equal length), the tree,
-    the items.
+    """A parsed unit: the original bytes, the same bytes without comments (`text`), the tree, the items.
 
-    `bare` is `text` with the contents of literals blanked. `annotations` maps each macro that only annotates
-    a declaration to the words it expands to; `marks` maps the end of each use of one to its start, since
-    these uses are blanked before parsing and so are not in the tree.
+    `text` has the length of `source`; `bare` is `text` with the contents of literals blanked. `annotations`
+    maps each macro that only annotates a declaration to the words it expands to; `marks` maps the end of each
+    use of one to its start, since these uses are blanked before parsing and so are not in the tree.
     """
 
     source: bytes
@@ -277,8 +276,7 @@ def _written_out(items: Sequence[Item], statement: MacroStatement, plain: bytes,
 
 
 def written(text: bytes, depth: int = 0) -> bytes:
-    """An expansion laid out in lines and indented by `depth` levels, since expanding a macro loses line
-    breaks.
+    """An expansion laid out in lines, since expanding a macro loses line breaks; indented by `depth` levels.
 
     Directives stay on lines of their own.
     """

@@ -1,5 +1,4 @@
-"""Evaluates `#if` expressions by the C++ standard ([cpp.cond]) and, where the standard leaves a choice, as
-g++ does.
+"""Evaluates `#if` expressions by the C++ standard ([cpp.cond]); where that leaves a choice, as g++ does.
 
 Integers are signed or unsigned, have 64 bits, and wrap: `#if -1 > 0u` holds. A name that no macro defines is
 0. A syntax error, a float, or an evaluated division by zero raises. Not covered: macros of system headers,

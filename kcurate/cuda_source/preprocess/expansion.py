@@ -1,9 +1,9 @@
-"""Expands macros in `#if` lines and in code: object-like and function-like ones, `#`, `##`, variadic macros,
-`defined`, `__has_*`.
+"""Expands macros, in `#if` lines and in code.
 
-A macro's body is the bytes behind its name in the `#define`; that of a function-like macro begins with `(`.
-Not covered, and raised as an error: `__VA_OPT__`, names outside ASCII, and macros whose value depends on the
-place (`__LINE__`).
+Covered are object-like, function-like and variadic macros, `#`, `##`, `defined` and `__has_*`. A macro's body
+is the bytes behind its name in the `#define`; that of a function-like macro begins with `(`. Not covered, and
+raised as an error: `__VA_OPT__`, names outside ASCII, and macros whose value depends on the place
+(`__LINE__`).
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ HasHeader = Callable[[bytes], bool]
 
 
 class Definition(NamedTuple):
-    """A `#define`: the body, parameters included, joined to one line; and the offset at which the directive
-    ends.
-    """
+    """A `#define`: its body, parameters included, on one line; and the offset at which the directive ends."""
 
     name: bytes
     body: bytes
@@ -231,9 +229,7 @@ class _Expander:
 
 
 def _bracketed(todo: list[Token]) -> tuple[list[Token], frozenset[bytes]]:
-    """The tokens inside the parentheses on top of `todo` (removed from it), and the origins of the closing
-    one.
-    """
+    """Take the parentheses on top of `todo` off it; returns the tokens inside, and the `)`'s origins."""
     inner, depth = list[Token](), 0
     while todo:
         token = todo.pop()

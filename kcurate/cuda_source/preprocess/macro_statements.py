@@ -1,8 +1,8 @@
-"""Macro calls that are declarations at file scope, such as `DEFINE_OP(add, +)` and `TABLE(n) 1, 2 END()`, and
-kernels that a call begins: `BEGIN(k) ... END`, `KERNEL(k)(int *x) { ... }`.
+"""Macro calls that are declarations at file scope, and kernels that a macro call begins.
 
-The grammar cannot parse them, and may take what follows for their body. Not covered: other calls that only
-begin a declaration (`macros` blanks those before a kernel).
+The former are calls such as `DEFINE_OP(add, +)` and `TABLE(n) 1, 2 END()`, the latter `BEGIN(k) ... END` and
+`KERNEL(k)(int *x) { ... }`. The grammar cannot parse them, and may take what follows for their body. Not
+covered: other calls that only begin a declaration (`macros` blanks those before a kernel).
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ class MacroStatement:
 
 
 def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
-    """The statements that calls of the text's function-like macros form; `bare` is the text without
-    literals.
-    """
+    """The statements formed by calls of the text's function-like macros; `bare` has no literals."""
     bodies = {definition.name: definition.body for definition in definitions(text)}
     macros = {name: body for name, body in bodies.items() if body.startswith(b"(")}
     if not macros:
@@ -100,8 +98,7 @@ def _statement(
     words: Mapping[bytes, bytes],
     ends: Mapping[bytes, bytes],
 ) -> tuple[int, bytes] | None:
-    """The end of the statement that a call begins, and its expansion; None: the call is only part of a
-    declaration.
+    """The end and expansion of the statement that a call begins; None: the call only begins a declaration.
 
     `words` and `ends` are macros without parameters that are expanded too: `words` stand for `__global__`,
     `ends` may close a kernel.

@@ -1,7 +1,8 @@
-"""Macros around declarations: calls and attributes that hide a kernel from the grammar, macros that expand to
-`__global__` or other annotations, `push_macro` and `pop_macro`.
+"""Macros around declarations that the grammar cannot parse or that change what is declared.
 
-Not covered: expanding a macro call that makes or begins a kernel (`macro_statements`).
+These are calls and attributes that hide a kernel, macros that expand to `__global__` or other annotations,
+and `push_macro` and `pop_macro`. Not covered: expanding a macro call that makes or begins a kernel
+(`macro_statements`).
 """
 
 from __future__ import annotations
@@ -160,8 +161,7 @@ def namespace_words(bare: bytes) -> Iterator[tuple[int, int]]:
 
 
 def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """The uses of macros that stand for whole statements or for braces around some, as (start, end,
-    replacement).
+    """Uses of macros for whole statements, or for braces around some, as (start, end, replacement).
 
     The grammar would take such a use for a name, type or call. The replacement is the braces that the macro
     opens or closes, or `;`.
@@ -257,8 +257,9 @@ def blocks_opened(text: bytes, bare: bytes) -> list[Opened]:
 
 
 def _blocks_in(expansion: bytes) -> tuple[tuple[bytes, ...], int, bool]:
-    """The heads of the blocks that an expansion leaves open, how many earlier blocks it closes, and whether
-    it has nothing else.
+    """The block heads that an expansion leaves open, the number of earlier blocks it closes, and a flag.
+
+    The flag is True if the expansion has nothing else.
     """
     heads, closes, at = list[bytes](), 0, 0
     while block := _BLOCKS.match(expansion, at):
@@ -303,10 +304,10 @@ def without_attributes(header: bytes) -> bytes:
 
 
 def readable(text: bytes, bare: bytes) -> bytes:
-    """The text for the parser, at equal length, with what the grammar would parse as a separate declaration
-    blanked.
+    """The text for the parser, at equal length, without what the grammar would misparse.
 
-    That is: attributes unknown to the grammar, and macro calls without a semicolon before a declaration.
+    Blanked are attributes unknown to the grammar, and macro calls without a semicolon before a declaration.
+    It would take either for a separate declaration.
     """
     if MARK.search(bare) is None:
         return text
@@ -324,9 +325,7 @@ def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 
 def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """The text with the spans (in order) replaced by their third member, padded with blanks to equal
-    length.
-    """
+    """The text with each span (start, end, replacement) replaced, padded with blanks; spans are in order."""
     out, at = [], 0
     for start, end, replacement in spans:
         if start >= at:

@@ -87,9 +87,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Hidden:
-    """A branch that is left out although it contains `__global__`: its condition, and the undefined names in
-    that.
-    """
+    """A dead branch that contains `__global__`: its condition, and the undefined names in the condition."""
 
     path: str
     line: int

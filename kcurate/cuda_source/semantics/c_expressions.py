@@ -74,9 +74,7 @@ def flat(node: Node) -> str:
 
 
 class _Product(Exception):  # noqa: N818 - an event inside this module
-    """Raised for `(a * (b * c)) - d`, parsed as a cast of `-d`: the text `inside` the parentheses is a
-    value.
-    """
+    """Raised for `(a * (b * c)) - d`, parsed as a cast of `-d`: the parentheses' text `inside` is a value."""
 
     def __init__(self, inside: syntax_tree.Node) -> None:
         self.inside = inside
@@ -205,8 +203,9 @@ def _unqualified(text: str) -> str:
 
 
 def substitute(node: Node, meaning: Callable[[Node], Node | None]) -> Node:
-    """The tree with every part known to `meaning` replaced, outermost first; replacements are not searched
-    again.
+    """The tree with every part known to `meaning` replaced, outermost first.
+
+    Replacements are not searched again.
     """
     replacement = meaning(node)
     if replacement is not None:

@@ -37,8 +37,7 @@ _BLOCKS = frozenset(("compound_statement", "for_statement", "for_range_loop", "l
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body: `params` are (type with stars, name), `template` the names of its template
-    parameters.
+    """A function with a body; `params` are (type with stars, name), `template` the template parameters.
 
     `returned` is the returned expression over the parameters, if the body has only declarations and one
     return statement. `defaults` belong to the last parameters. `start`, `body` and `end` are offsets.
@@ -113,9 +112,7 @@ class Code:
 
     @cached_property
     def types(self) -> Mapping[str, str]:
-        """The type behind each `typedef` and `using` name; array types with their extents, as in
-        `float[4][4]`.
-        """
+        """The type of each `typedef` and `using` name; array types with extents, as in `float[4][4]`."""
         meanings = {}
         for node in (*self._nodes["type_definition"], *self._nodes["alias_declaration"]):
             alias = node.child_by_field_name("declarator") or node.child_by_field_name("name")
@@ -177,8 +174,7 @@ class Code:
         ]
 
     def settings(self, name: str, at: int | None = None) -> tuple[Setting, ...]:
-        """The declaration of a name and everything that assigns to it, in order, as the name is meant at
-        position `at`.
+        """The declaration of a name and the assignments to it, in order, for its meaning at position `at`.
 
         For a name declared inside the function around, that is the declaration in the innermost scope and the
         assignments in that function. For a name that the function does not declare, its assignments in the
@@ -263,9 +259,7 @@ class Code:
         return local or next((setting for setting in self.settings(name) if setting.type), None)
 
     def uses(self, name: str, function: Function) -> Iterator[Node]:
-        """Every occurrence of a name, or of a member such as `a.b`, in a function's body, declarations
-        included.
-        """
+        """Every occurrence of a name, or of a member such as `a.b`, in a body; declarations included."""
         if function.start not in self._used:
             body = function.node.child_by_field_name("body")
             nodes = self.tree.nodes("identifier", "field_expression", within=body)

@@ -123,8 +123,9 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
 
 
 def returned_by(body: Node) -> str | None:
-    """The returned expression of a body of declarations and one return statement, its locals replaced by
-    their values.
+    """The expression that a body of declarations and one return statement returns; None: it has another form.
+
+    Local variables in the expression are replaced by their values.
     """
     statements = [child for child in body.named_children if child.type != "comment"]
     if not statements or statements[-1].type != "return_statement" or statements[-1].named_child_count != 1:
@@ -134,7 +135,7 @@ def returned_by(body: Node) -> str | None:
     def without_locals(text: str) -> str:
         return _FREE_NAME.sub(lambda word: values.get(word[0], word[0]), text)
 
-    for variable in (each for statement in statements[:-1] for each in _local(statement)):
+    for variable in (local for statement in statements[:-1] for local in _local(statement)):
         if variable is None or variable.how != "=" or variable.sizes:
             return None
         values[variable.name] = f"({without_locals(variable.value)})"

@@ -113,9 +113,7 @@ class Unit:
 
     @cached_property
     def _concepts(self) -> frozenset[bytes]:
-        """The names of concepts: those that the unit defines, and undeclared ones that its template heads
-        use.
-        """
+        """The concepts that the unit defines, and undeclared names that template heads use like concepts."""
         heads = b",".join(_TEMPLATE_HEAD.findall(self.parsed.text)).split(b",")
         words = {match[1] for match in map(_CONSTRAINT.match, set(heads)) if match} - self.by_name.keys()
         unknown = frozenset(word for word in words if not _NO_CONSTRAINT.fullmatch(word))
@@ -201,8 +199,9 @@ class Unit:
         return chosen
 
     def _scopes(self, chosen: Mapping[int, Item], instantiations: Sequence[str]) -> dict[int, Item]:
-        """The chosen classes that are only used as scopes (`Solver::Params`), by start, reduced to the types
-        they declare.
+        """The chosen classes that code uses only as scopes (`Solver::Params`), by start.
+
+        They are reduced to the types and static members that they declare.
         """
         scopes: dict[int, Item] = {}
         classes = [
@@ -275,9 +274,7 @@ class Unit:
         )
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
-        """Add the overloaded operators on the chosen types, since no call names them; False: nothing is left
-        to do.
-        """
+        """Add overloaded operators on the chosen types, which no call names; False: the queue is empty."""
         types = {name for item in chosen.values() if item.kind == "type" for name in item.names}
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
@@ -289,9 +286,7 @@ class Unit:
         return bool(queue)
 
     def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
-        """The chosen items in order, with the includes of device headers and using-directives before byte
-        `end`.
-        """
+        """The chosen items in order, with the device includes and using-directives before byte `end`."""
         opened = _namespaces(chosen.values())
         context = [
             item for item in self._context
@@ -346,9 +341,7 @@ class Unit:
     def _texts(
         self, items: Sequence[Item], kernels: set[int], repairs: set[str]
     ) -> Iterator[tuple[Item, bytes]]:
-        """The items that are written, each with its repaired text; adds the names of the repairs to
-        `repairs`.
-        """
+        """The items to write, each with its repaired text; the names of repairs are added to `repairs`."""
         constexpr_starts = self._needs_constexpr(items)
         asm_body: bytes | None = None
         macros: dict[bytes, bytes] = {}
@@ -414,9 +407,7 @@ class Unit:
         return repairs
 
     def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
-        """The text of an item as the file has it: no host methods that device code does without, no trailing
-        blanks.
-        """
+        """The text of an item without unneeded host methods and trailing blanks."""
         if item.expansion:
             return item.expansion[1]
         source, end = self.parsed.source, item.end
@@ -474,9 +465,7 @@ _LINES = _DIRECTIVES | {"using"}
 def _needed_lines(
     parts: Iterable[tuple[Item | None, bytes]], used: Set[bytes]
 ) -> tuple[list[bytes], set[str]]:
-    """The texts without repeated includes and those of headers that nothing needs; and the headers
-    included.
-    """
+    """The texts without repeated and unneeded includes, and the headers that remain."""
     lines, included = list[bytes](), set[str]()
     for item, text in parts:
         match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
@@ -488,9 +477,7 @@ def _needed_lines(
 
 
 def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:
-    """The text of the file, with the headers that its names need; and the names of the repairs made for
-    that.
-    """
+    """The text of the file with the headers that it needs, and the names of the repairs made for that."""
     renamed = [(item, header_names.std_names(text)) for item, text in parts]
     body = b"\n".join(text for item, text in renamed if item is None or item.kind != "include")
     bare_body = blank_literals(body)

@@ -1,5 +1,4 @@
-"""Methods that only the host may call, because they have no annotation. NVRTC rejects even their
-declarations.
+"""Methods without annotations, which only the host may call; NVRTC rejects even their declarations.
 
 A kernel's file leaves them out, and with them whatever only they use. Not covered: constexpr methods
 (`source_repairs`), classes inside functions.
@@ -36,8 +35,9 @@ _AROUND = TYPES | {"template_declaration", "type_definition", "declaration", "fi
 
 
 def with_host_methods(parsed: Parsed) -> Parsed:
-    """The unit, each class with its host methods; names that only these use are no longer in the class's
-    `used`.
+    """The unit, each class with its host methods.
+
+    Names that only host methods use are removed from the class's `used`.
     """
     items = list(parsed.items)
     for at, item in enumerate(items):

@@ -41,9 +41,7 @@ def without_compound_literals(text: bytes) -> bytes:
 
 
 def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
-    """GNU's `__asm__ __volatile__` becomes `asm volatile`; `body` is the body of a macro called `asm`, if
-    any.
-    """
+    """GNU's `__asm__ __volatile__` becomes `asm volatile`; `body` is that of a macro called `asm`, if any."""
 
     def plain(match: re.Match[bytes]) -> bytes:
         if match[1]:

@@ -33,8 +33,7 @@ def error_lines(log: str) -> set[int]:
 def trimmed(
     code: bytes, lines: Iterable[int], name: str, in_headers: Callable[[Set[bytes]], Set[bytes]]
 ) -> bytes:
-    """The file without the declarations that contain an error at `lines` (from 1); blanked, so that lines
-    stay.
+    """The file without the declarations that contain an error at `lines` (from 1), at unchanged line numbers.
 
     The kernel `name` stays, and so does a declaration that shares a name with another one or with a header;
     `in_headers(names)` returns those of the names that headers declare. The result equals `code` if nothing
@@ -94,8 +93,7 @@ def without_failing_instances(
 
 
 def build_macros(code: bytes, undefined: Set[str], known: Mapping[str, str]) -> bytes:
-    """`#define` lines for undefined macros that a build system would define; empty: the value of one is
-    unknown.
+    """`#define` lines for undefined macros that a build system would define; empty: a value is unknown.
 
     Values come from `known`; a name that is used as a type becomes `float`.
     """

@@ -1,6 +1,4 @@
-"""Extracts the kernels of one translation unit: splices and parses it, computes closures, fills in the
-reports.
-"""
+"""Extracts the kernels of one translation unit: splices, parses, computes closures, fills in reports."""
 
 from __future__ import annotations
 

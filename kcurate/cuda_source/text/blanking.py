@@ -97,9 +97,7 @@ def blank_directives(bare: bytes) -> bytes:
 
 
 def numbered(source: bytes) -> bytes:
-    """The source with characters such as `'a'` replaced by their codes, at equal length; prefixed ones
-    stay.
-    """
+    """The source with characters such as `'a'` replaced by their codes, at equal length."""
 
     def number(match: re.Match[bytes]) -> bytes:
         inside = match[0][1:-1]

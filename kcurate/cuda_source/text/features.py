@@ -15,9 +15,7 @@ from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
 
 
 class _Pattern(NamedTuple):
-    """A pattern that shows a feature; tried only if one of the words occurs, since a word is found much
-    faster.
-    """
+    """A pattern that shows a feature; tried only if one of its words occurs, since words are found faster."""
 
     words: tuple[bytes, ...]
     pattern: re.Pattern[bytes]

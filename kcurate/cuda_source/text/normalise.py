@@ -7,9 +7,7 @@ from kcurate.cuda_source.text.tokens import COMPARED, IDENTIFIER
 
 
 def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
-    """The code without comments, trailing blanks and repeated empty lines; names are replaced by
-    `renames`.
-    """
+    """The code without comments, trailing blanks and repeated empty lines, renamed by `renames`."""
     text = without_comments(code.replace(b"\r\n", b"\n"))
     if renames:
         text = IDENTIFIER.sub(lambda match: renames.get(match[0], match[0]), text)
