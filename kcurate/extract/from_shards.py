@@ -89,19 +89,19 @@ class GroupTask:
         return self.folder / "groups" / f"{self.group}.json"
 
     @contextlib.contextmanager
-    def places(self, size: int) -> Iterator[list[Path]]:
+    def tree_folders(self, size: int) -> Iterator[list[Path]]:
         """Empty folders for trees of `size` bytes in total, best first: in memory if they fit, on disk."""
         # A new folder each time: a worker on a lost node may still be writing for this group.
         (scratch := self.folder / "trees").mkdir(parents=True, exist_ok=True)
-        places = [Path(tempfile.mkdtemp(prefix=f"{self.group}-", dir=scratch))]
+        folders = [Path(tempfile.mkdtemp(prefix=f"{self.group}-", dir=scratch))]
         with contextlib.suppress(OSError):  # there is no such file system
             if size <= MAX_MEMORY_BYTES and 2 * size < shutil.disk_usage(MEMORY).free:
-                places.insert(0, Path(tempfile.mkdtemp(prefix=_in_memory(self.folder), dir=MEMORY)))
+                folders.insert(0, Path(tempfile.mkdtemp(prefix=_in_memory(self.folder), dir=MEMORY)))
         try:
-            yield places
+            yield folders
         finally:
-            for place in places:
-                shutil.rmtree(place, ignore_errors=True)
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
@@ -253,9 +253,9 @@ def _read_group(task: GroupTask, pool: Pool) -> PartReport:
     by_repository = grouped((_suite(row), row) for row in stored)
     manifest = load_manifests()[GENERIC]
     total = PartReport({})
-    with task.places(sum(len(row.content) for row in stored)) as places:
+    with task.tree_folders(sum(len(row.content) for row in stored)) as folders:
         for suite, rows in sorted(by_repository.items()):
-            total = total.plus(_Repository(task, suite, rows, copies, places, manifest).report(pool))
+            total = total.plus(_Repository(task, suite, rows, copies, folders, manifest).report(pool))
     data = json.dumps(codec.to_data(total)).encode()
     store.write_bytes(task.report_path, data, durable=False)
     return total
@@ -270,13 +270,13 @@ def _suite(row: Stored) -> str:
 
 @dataclass(frozen=True)
 class _Repository:
-    """The rows of one repository, the copies among them, and `places`: folders for its tree, best first."""
+    """The rows of one repository, the copies among them, and `folders` for its tree, best first."""
 
     task: GroupTask
     suite: str
     rows: Sequence[Stored]
     copies: Copies
-    places: Sequence[Path]
+    folders: Sequence[Path]
     manifest: Manifest
 
     def report(self, pool: Pool) -> PartReport:
@@ -293,8 +293,8 @@ class _Repository:
             failed = Entry("files", self.suite, FileOutcome.PARSER_FAILED, why, False, FILES)
             return PartReport({"files": {FileOutcome.PARSER_FAILED: len(self.rows)}}, (failed,))
         finally:
-            for place in self.places:
-                shutil.rmtree(place / self.suite, ignore_errors=True)
+            for folder in self.folders:
+                shutil.rmtree(folder / self.suite, ignore_errors=True)
 
     def _copy_lines(self) -> str:
         """A JSON line for each row that is a copy: its place and licence, and the row that is kept."""
@@ -317,7 +317,7 @@ class _Repository:
         placed, refused = self._placed()
         first = self.rows[0]
         tree = Tree(
-            self.places[0] / self.suite,
+            self.folders[0] / self.suite,
             replace(self.manifest, suite=self.suite),
             False,
             first.revision and shown(first.revision),
@@ -341,17 +341,17 @@ class _Repository:
         return part_report(files, kernels, matches, config.min_device_fraction)
 
     def _write(self, placed: Mapping[str, Stored]) -> Path:
-        """Write the tree to the first of `places` with enough room; returns its root.
+        """Write the tree to the first of `folders` with enough room; returns its root.
 
         Raises:
             InputError: it cannot be written anywhere (disk full), which is not the rows' fault.
         """
-        for place in self.places:
+        for folder in self.folders:
             try:
-                return _written(place / self.suite, placed)
+                return _written(folder / self.suite, placed)
             except OSError as error:
                 failed = error
-        raise store.cannot_write(Path(failed.filename or self.places[-1]), failed) from failed
+        raise store.cannot_write(Path(failed.filename or self.folders[-1]), failed) from failed
 
     def _worth(self, row: Stored) -> bool:
         """Whether a row may have kernels of its own: it is no copy, and has a kernel's mark."""
@@ -413,7 +413,7 @@ def _written(root: Path, placed: Mapping[str, Stored]) -> Path:
 def _licence(text: str | None, where: str) -> Sourced | None:
     """The licence in a column, all its lines joined; None: there is none, or SPDX does not know a line."""
     spelled = [canonical(line) for line in (text or "").splitlines()]
-    known = joint(each for each in spelled if each is not None)
+    known = joint(line for line in spelled if line is not None)
     return Sourced(known, where) if known and None not in spelled else None
 
 

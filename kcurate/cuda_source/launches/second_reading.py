@@ -120,24 +120,30 @@ class Compared:
 
 
 def compare(
-    kernels: Sequence[Item], here: Instantiations, second: SecondReader | None, text: bytes, shift: int
+    kernels: Sequence[Item],
+    instantiations: Instantiations,
+    second: SecondReader | None,
+    text: bytes,
+    shift: int,
 ) -> Compared:
-    """The instances of the kernel templates: those of `here`, or else those of `second` that are certain.
+    """The instances of the kernel templates: those found in the text, or else those of `second` that are
+    certain.
 
-    `text` is what `second` reads; it begins at byte `shift` of the unit.
+    `instantiations` finds them in the text. `text` is what `second` reads; it begins at byte `shift` of the
+    unit.
     """
-    expressions = {item.start: here.of(item) for item in kernels if item.template}
-    compared = Compared(expressions, here.guessed)
+    expressions = {item.start: instantiations.of(item) for item in kernels if item.template}
+    compared = Compared(expressions, instantiations.guessed)
     if second is None or not (kernels or MARK.search(text)):
         return compared
     # Guessed instances are not asked about: they may cause errors in the text itself.
-    certain = (item for item in kernels if item.start not in here.guessed)
+    certain = (item for item in kernels if item.start not in instantiations.guessed)
     asked = [(item.start, expression) for item in certain for expression in compared.of(item)]
     reading = second(text, [expression for _, expression in asked])
     if reading.failed is not None:
         compared.findings.append(Finding(Seen.FAILED, shift, what=reading.failed))
         return compared
-    comparison = _Comparison(compared, here, reading, shift, _sure(here, reading, shift))
+    comparison = _Comparison(compared, instantiations, reading, shift, _sure(instantiations, reading, shift))
     numbers = grouped((start, number) for number, (start, _) in enumerate(asked))
     known: set[SeenKernel] = set()
     for item in kernels:
@@ -159,13 +165,13 @@ class _Comparison:
     """Compares the instances of templates, one template after the other, and adds to `compared`."""
 
     compared: Compared
-    here: Instantiations
+    instantiations: Instantiations
     reading: Reading
     shift: int
     sure: Callable[[bytes], bool]
 
     def instances(self, item: Item, name: str, asked: Mapping[int, str]) -> None:
-        """Compare the instances of one kernel template; take the compiler's if `here` has none.
+        """Compare the instances of one kernel template; take the compiler's if the text gives none.
 
         `asked` are the template's name expressions by number.
         """
@@ -187,7 +193,7 @@ class _Comparison:
         if not ours or refuses:
             argument_lists = [_arguments(text.encode()) for text in theirs.values()]
             certain = [arguments for arguments in argument_lists if all(map(self.sure, arguments))]
-            taken = self.here.stated(item, certain)
+            taken = self.instantiations.stated(item, certain)
         if taken:
             findings += [Finding(Seen.TAKEN, item.start, name, expression) for expression in taken]
             self.compared.expressions[item.start] = taken
@@ -212,10 +218,10 @@ def _overlaps(kernel: SeenKernel, item: Item, shift: int) -> bool:
     return kernel.start + shift < item.end and kernel.end + shift > item.start
 
 
-def _sure(here: Instantiations, reading: Reading, shift: int) -> Callable[[bytes], bool]:
+def _sure(instantiations: Instantiations, reading: Reading, shift: int) -> Callable[[bytes], bool]:
     """A predicate: whether a template argument is certainly not a substitute for something unknown."""
     errors = [at + shift if at >= 0 else at for at, why in reading.errors if not why.endswith(_NOT_FOUND)]
-    numbers_too = any(_makes_numbers_wrong(here, at) for at in errors)
+    numbers_too = any(_makes_numbers_wrong(instantiations, at) for at in errors)
 
     def sure(argument: bytes) -> bool:
         unknown = bool(errors) and _SUBSTITUTE.search(argument)
@@ -224,14 +230,14 @@ def _sure(here: Instantiations, reading: Reading, shift: int) -> Callable[[bytes
     return sure
 
 
-def _makes_numbers_wrong(here: Instantiations, at: int) -> bool:
+def _makes_numbers_wrong(instantiations: Instantiations, at: int) -> bool:
     """Whether an error at byte `at` (negative: in a header) may give later constants a wrong value.
 
     That is so after an enumerator without a value, and where the size of a broken type is used.
     """
-    around = innermost(here.parsed.items, at) if at >= 0 else None
+    around = innermost(instantiations.parsed.items, at) if at >= 0 else None
     if around is None or around.kind not in TYPES:
         return at < 0
-    before = here.bare[around.start : at]
+    before = instantiations.bare[around.start : at]
     asked = rb"\bsizeof\s*\(\s*(?:\w+\s+)?(?:" + b"|".join(map(re.escape, around.names)) + rb")\b"
-    return b"{" not in before or bool(_ENUMERATOR.search(before) or re.search(asked, here.bare))
+    return b"{" not in before or bool(_ENUMERATOR.search(before) or re.search(asked, instantiations.bare))

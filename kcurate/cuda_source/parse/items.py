@@ -152,15 +152,16 @@ def parse(source: bytes) -> Parsed:
     text = parseable(source)
     bare = blank_literals(text)
     block_macros = blocks_opened(text, bare) if MARK.search(bare) else []
-    outside_blocks = blanked(bare, ((each.start, each.end) for each in block_macros))
+    block_spans = [(use.start, use.end) for use in block_macros]
+    outside_blocks = blanked(bare, block_spans)
     statements = list(macro_statements(text, outside_blocks)) if MARK.search(bare) else []
     annotations = annotating(bare) if MARK.search(bare) else {}
     annotation_spans = list(annotations_in(bare, annotations))
     parsed_text = replaced(readable(text, bare), statement_macros(bare) if MARK.search(bare) else ())
     parsed_text = blanked(parsed_text, annotation_spans)
     parsed_text = blanked(parsed_text, list(namespace_words(parsed_text)))
-    parsed_text = blanked(parsed_text, ((each.start, each.end) for each in block_macros))
-    tree = parse_tree(blanked(parsed_text, ((each.start, each.end) for each in statements)))
+    parsed_text = blanked(parsed_text, block_spans)
+    tree = parse_tree(blanked(parsed_text, ((statement.start, statement.end) for statement in statements)))
     kernel_words, start_of = global_macros(bare).words, {end: start for start, end in annotation_spans}
     annotated_items = (
         _annotated(item, bare, annotations, start_of)
