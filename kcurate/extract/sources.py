@@ -95,11 +95,11 @@ class TreeFiles:
         return place and replace(place, rest=place.rest + path.removeprefix(file))
 
     def line(self, path: str, line: int) -> int:
-        """The line in the file of a line of a file or part."""
+        """The line in the whole file, for a line of a file or of a part of one."""
         return self.source_maps[path].line(line) if path in self.source_maps else line
 
     def span(self, span: Span) -> Span:
-        """The span in the file of a span of a file or part, with a printable path."""
+        """The span in the whole file, with a printable path, for a span of a file or of a part of one."""
         span = self.source_maps[span.path].span(span) if span.path in self.source_maps else span
         return replace(span, path=shown(span.path))
 

@@ -1,9 +1,9 @@
-"""Device code with wider accumulation: what a kernel adds up in `float` variables is added up in `double`.
+"""Rewrites device code so that sums in `float` variables are accumulated in `double`.
 
 Local variables, arrays, shared arrays and by-value parameters that a function accumulates into become
 `double`; buffers, kernel parameters and everything else keep their types, so the plan stays the same. Not
 covered: sums in `float4` and other vector types, in template parameters, in macros, in buffers and by
-atomics. The result may fail to compile, or compute something else (code that looks at a float's bits);
+atomics. The result may fail to compile, or compute something else (code that inspects a float's bits);
 `kcurate.judge.reference_runs` compares it with the original.
 """
 
@@ -136,7 +136,7 @@ def _widened(variable: Declared) -> Edit:
 
 
 def _fused(tree: Tree, function: Function, names: set[bytes]) -> Iterator[Edit]:
-    """Fused multiply-adds onto a widened variable, in double."""
+    """The fused multiply-adds onto a widened variable, in double."""
     for call, _, arguments in tree.calls(*FUSED, within=function.body):
         if any(tree.text(use) in names for use in tree.nodes("identifier", within=call)):
             callee = call.child_by_field_name("function")

@@ -45,12 +45,12 @@ class Node:
 
 
 def number(value: int | float) -> Node:
-    """A literal."""
+    """A node for a literal."""
     return Node("num", text=repr(value), real=isinstance(value, float))
 
 
 def name(text: str) -> Node:
-    """A variable."""
+    """A node for a variable."""
     return Node("name", text=text)
 
 

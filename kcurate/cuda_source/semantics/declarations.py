@@ -29,11 +29,12 @@ _NOTHING = frozenset(("", "0", "nullptr", "NULL", "false"))
 
 @dataclass(frozen=True)
 class Setting:
-    """A name (`n`, or a path such as `grid.x`, also for `grid->x`) that is declared or given a value.
+    """A declaration of a name or an assignment to it; the name may be a path such as `grid.x` (also for
+    `grid->x`).
 
-    `how` is `=`, `(` or `{` for the form of the value, empty without one, or an operator such as `+=` and
-    `++`. A declaration has a `type` (with qualifiers and stars), array `sizes`, and a `scope`: where the name
-    may mean it. `node` is the value's.
+    `how` is `=`, `(` or `{` for the form of the value, empty without a value, or an operator such as `+=` and
+    `++`. A declaration has a `type` (with qualifiers and stars), array `sizes`, and a `scope`, the span in
+    which the name may refer to it. `node` is the value's node.
     """
 
     name: str
@@ -47,12 +48,12 @@ class Setting:
 
     @property
     def updates(self) -> bool:
-        """Whether it changes the value that the name had."""
+        """Whether the new value depends on the previous one."""
         return self.how not in ("", "=", "(", "{")
 
 
 def text_of(node: Node) -> str:
-    """A node's text."""
+    """The text of a node."""
     return str(node.text.decode("latin-1"))
 
 
@@ -159,7 +160,7 @@ def _tree(code: str) -> Tree:
 
 
 def _type_names(node: Node) -> list[str]:
-    """The names of a struct, class or enumeration: its tag, and what a `typedef` around it declares."""
+    """The names of a struct, class or enumeration: its tag, and the names of a `typedef` around it."""
     outer, tag = node.parent, node.child_by_field_name("name")
     typedef = outer is not None and outer.type == "type_definition"
     alias = outer.child_by_field_name("declarator") if typedef else None
@@ -184,8 +185,9 @@ Member = tuple[str, str, tuple[str, ...]]
 def members(code: str) -> Mapping[str, tuple[Member, ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents.
 
-    Left out: classes with bases, virtual functions, bit fields, unnamed unions, pointers to functions or
-    arrays, or members aligned by hand, whose layout members do not tell; a name of several different structs.
+    Left out are classes whose layout their members do not tell: those with bases, virtual functions, bit
+    fields, unnamed unions, pointers to functions or arrays, or aligned members. A name of several different
+    structs is left out too.
     """
     by_name: dict[str, tuple[Member, ...]] = {}
     several: set[str] = set()
@@ -231,9 +233,10 @@ def _fields(node: Node) -> tuple[Member, ...] | None:
 
 
 def _unclear(field: Node) -> bool:
-    """Whether a member points to functions or arrays, is aligned by hand, or its type is declared with it.
+    """Whether a member has an unclear layout: a pointer to a function or array, an explicit alignment, or a
+    type declared in place.
 
-    So do the members of a union or struct without a name, which are members around it.
+    That includes unnamed unions and structs, whose members are members of the struct around.
     """
     kind, declarator = field.child_by_field_name("type"), field.child_by_field_name("declarator")
     inside = kind is not None and kind.child_by_field_name("body") is not None

@@ -1,7 +1,7 @@
 """The language features that a kernel uses, and the optimisation techniques visible in its text.
 
-A technique is reported only where the text proves it. What takes a run or the author's intent to tell
-(coalescing, kernel fusion, load balancing) is not detected here. The vocabulary is `schemas/techniques.json`.
+A technique is reported only if the text proves it. Techniques that only a run or the author's intent shows
+(coalescing, kernel fusion, load balancing) are not detected. The vocabulary is `schemas/techniques.json`.
 """
 
 from __future__ import annotations
