@@ -428,6 +428,6 @@ def _safe_path(path: str) -> str | None:
 
 
 def _plain_report(tree: Tree, found: Sequence[Found]) -> PartReport:
-    """The report of a repository without kernels of its own."""
+    """The report of a repository that has no kernels except copies."""
     empty = TreeKernels(tree, (), {}, {}, {}, (), {}, {}, 0, ())
     return part_report(TreeFiles(tree, list(found)), empty, [], None)

@@ -141,7 +141,7 @@ def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> l
 
 
 def _parse(files: TreeFiles, pool: Pool, clang: Clang | None) -> TreeKernels:
-    """Parse every unit; a file without kernels in its best unit is parsed again as a unit of its own."""
+    """Parse every unit; if a file has no kernels in its best unit, parse it again by itself."""
     results: dict[str, UnitReport] = {}
     failed: dict[str, str] = {}
     pending = {path: units[0] for path, units in files.roots.items()}

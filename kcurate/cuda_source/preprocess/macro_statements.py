@@ -55,16 +55,15 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     code = blank_directives(bare)
     if not any(name in code for name in macros):
         return
-    blocks: list[bytes | None] = []
+    blocks: list[bytes | None] = []  # the open braces: the head of a namespace or `extern "C"`, else None
     statement_end = 0
     for match in _marks(code, macros, 0, len(code)):
         at = match.start()
         if at < statement_end:
             continue
         if match[0] == b"{":
-            search_start = max(
-                0, at - GAP_BYTES, *(code.rfind(sign, max(0, at - GAP_BYTES), at) for sign in b";{}")
-            )
+            earliest = max(0, at - GAP_BYTES)
+            search_start = max(earliest, *(code.rfind(sign, earliest, at) for sign in b";{}"))
             head = _BLOCK.search(code, search_start, at)
             blocks.append(text[head.start() : at].strip() if head else None)
         elif match[0] == b"}":
@@ -78,9 +77,8 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
             statement = _statement(code, text, match, macros, words, ends)
             if statement is not None:
                 statement_end, expansion = statement
-                yield MacroStatement(
-                    start, statement_end, tuple(filter(None, blocks)), text[start:at] + expansion
-                )
+                heads = tuple(filter(None, blocks))
+                yield MacroStatement(start, statement_end, heads, text[start:at] + expansion)
 
 
 def _marks(
@@ -104,24 +102,24 @@ def _statement(
     `ends` may close a kernel.
     """
     expansion, depth, end, furthest = b"", 0, match.start(), match.start() + MAX_STATEMENT_BYTES
+    expandable = {**macros, **words, **ends}
     kernel = False
     mark: re.Match[bytes] | None = match
     while mark is not None:
         between = text[end : mark.start()] if kernel else b" "
         part, end = mark[0], mark.end()
         if part not in (b"{", b"}"):
-            closed = closing(code, end) if mark[1] in macros else end
-            expansion_of_call = (
-                expanded_text(text[mark.start() : closed], {**macros, **words, **ends}) if closed else None
-            )
-            if closed is None or (expansion_of_call is None and not kernel):
+            use_end = closing(code, end) if mark[1] in macros else end
+            if use_end is None:
                 return None
-            part, end = (
-                text[mark.start() : closed] if expansion_of_call is None else expansion_of_call,
-                closed,
-            )
+            use, end = text[mark.start() : use_end], use_end
+            expanded_use = expanded_text(use, expandable)
+            if expanded_use is None and not kernel:
+                return None
+            part = use if expanded_use is None else expanded_use
         bare = blank_literals(part)
         if kernel and bare.count(b"{") == bare.count(b"}"):
+            # In a kernel's body, only macros that open or close braces need expanding.
             part = text[mark.start() : end]
         expansion += between + part
         kernel = kernel or b"__global__" in bare
@@ -132,8 +130,8 @@ def _statement(
     if mark is None:
         return None
     if kernel and expansion.strip()[-1:] not in (b";", b"}"):
-        closed = _body_end(code, end)
-        return (closed, expansion + text[end:closed]) if closed else None
+        body_end = _body_end(code, end)
+        return (body_end, expansion + text[end:body_end]) if body_end else None
     if ending := _END.match(code, end):
         return ending.end(), expansion + b";"
     return (end, expansion) if expansion.strip()[-1:] in (b"", b";", b"}") else None
