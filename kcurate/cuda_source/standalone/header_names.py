@@ -110,7 +110,7 @@ def std_names(code: bytes) -> bytes:
 
 
 def shim_names(names: Set[bytes]) -> Set[bytes]:
-    """The shim's functions that the names of an item may become: `std_min` where it has `std` and `min`."""
+    """The functions of the shim that an item's names may become: `std_min` if it has `std` and `min`."""
     return {b"std_" + name for name in _SHIM_FUNCTIONS & names} if b"std" in names else set()
 
 
@@ -128,8 +128,8 @@ def _counterpart(match: re.Match[bytes]) -> bytes:
 def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
     """The headers that the names in code need, in the order to include them.
 
-    `bare`: the result of `std_names` with comments and literals blanked; `used`: all names in it; `declared`:
-    those that it declares.
+    `bare` is the result of `std_names` with comments and literals blanked, `used` are all names in it, and
+    `declared` the names that it declares.
     """
     by_name = frozenset[str]().union(*map(_headers_of, used - declared))
     headers_needed = [header for header, _ in _NAME_PATTERNS if header in by_name]
@@ -155,7 +155,8 @@ def _cuda_std_names(bare: bytes) -> Iterable[bytes]:
 
 
 def _block_header(name: bytes) -> str:
-    """`BlockRadixSort` is in `cub/block/block_radix_sort.cuh`, `LoadDirectStriped` in `block_load.cuh`."""
+    """The cub header of a class: `BlockRadixSort` is in `cub/block/block_radix_sort.cuh`."""
+    # `LoadDirectStriped` and the like are in the header of `BlockLoad`.
     direct_io = re.match(rb"(Load|Store)Direct", name)
     name = b"Block" + direct_io[1] if direct_io else name
     snake = re.sub(rb"(?<!\A)([A-Z])", rb"_\1", name).lower().decode()
@@ -163,7 +164,7 @@ def _block_header(name: bytes) -> str:
 
 
 def unused(header: str, used: Set[bytes]) -> bool:
-    """Whether code uses no name of a library's header. `cub/cub.cuh` counts as unused: NVRTC refuses it."""
+    """Whether code uses no name of a library's header; always for `cub/cub.cuh`, which NVRTC rejects."""
     if header.startswith("cub/"):
         return b"cub" not in used or not header.startswith(("cub/block/", "cub/warp/"))
     if header.startswith("cooperative_groups"):
