@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kcurate.mutate.choosing import Change, Changed, every, of_text
+from kcurate.mutate.choosing import Change, Changed, of_text, results_of_change
 from kcurate.mutate.spans import KEYWORDS, TYPES, Changes, Code, Edit
 from kcurate.records import Launch, Side
 
@@ -175,7 +175,7 @@ CHANGES: Mapping[str, Change] = {
 def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -> tuple[Changed, ...]:
     """At most `count` different sides, cycling through the changes; the same for the same seed."""
     rng = random.Random(seed)
-    stocks = {name: list(every(side, changes, name)) for name in changes}
+    stocks = {name: list(results_of_change(side, changes, name)) for name in changes}
     for stock in stocks.values():
         rng.shuffle(stock)
     order = [name for name, stock in stocks.items() if stock]

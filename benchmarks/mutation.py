@@ -66,13 +66,13 @@ def trials(pairs: Sequence[Candidate], wrong: int, honest: int, bench: int, seed
             switched = at_bench_alone(pair.fast, mutant.side, pair.problem)
             if switched is not None:
                 one = replace(pair, id=f"{pair.id}#bench-{i}", fast=switched)
-                yield Trial("bench", mutant.change, mutant.what, one, pair, mutant.side)
+                yield Trial("bench", mutant.change, mutant.label, one, pair, mutant.side)
         for i, mutant in enumerate(in_turns(pair.fast, OPERATORS, wrong, seed + number)):
             one = replace(pair, id=f"{pair.id}#wrong-{i}", fast=mutant.side)
-            yield Trial("wrong", mutant.change, mutant.what, one, pair)
+            yield Trial("wrong", mutant.change, mutant.label, one, pair)
         for i, variant in enumerate(in_turns(pair.fast, CHANGES, honest, seed + number)):
             one = replace(pair, id=f"{pair.id}#honest-{i}", fast=variant.side)
-            yield Trial("honest", variant.change, variant.what, one, pair)
+            yield Trial("honest", variant.change, variant.label, one, pair)
 
 
 def judged(

@@ -45,7 +45,7 @@ from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.judge.referees.local import Referees
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.problem import shown
 from kcurate.problem.neutral import neutral
 from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Prompt, Verdict, WrongAttempt
@@ -93,7 +93,7 @@ def trials(pairs: Sequence[Candidate], each: int, seed: int) -> Iterator[Trial]:
         for made in in_turns(pair.fast, ATTEMPTS, each, seed * 100_003 + number):
             if LEFT_OVER.search(made.side.code):
                 continue
-            sides = [one.side for one in every(pair.fast, ATTEMPTS, made.change)]
+            sides = [one.side for one in results_of_change(pair.fast, ATTEMPTS, made.change)]
             place = sides.index(made.side)
             name = f"{pair.id}#{made.change}-{place}"
             origin = replace(pair.origin, kind="model", made="fast")

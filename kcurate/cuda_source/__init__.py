@@ -1,17 +1,17 @@
-"""CUDA source: bytes in, spans and self-contained files out. The only importer of tree-sitter.
+"""CUDA source as bytes, to spans and self-contained files. The only package that imports tree-sitter.
 
 Spans are half-open byte ranges of the original files. Nothing here reads a file or runs code.
 
 | where | what |
 |---|---|
-| `text/` | CUDA as bytes: comments, literals, brackets; code as it is published |
+| `text/` | bytes before parsing: comments, literals, brackets; the form in which code is published |
 | `preprocess/` | includes, conditions, macros |
-| `parse/` | the syntax tree, and what a unit declares |
+| `parse/` | the syntax tree, and the declarations of a unit |
 | `launches/` | what host code says about kernels: launches, arguments, template arguments |
 | `semantics/` | what names, expressions and pointers mean |
-| `standalone/` | a kernel's whole file, from one translation unit |
+| `standalone/` | the self-contained file of a kernel, from its translation unit |
 | `rewrite/` | code rewritten by byte spans |
-| `compare/` | how alike two pieces of code are |
+| `compare/` | the similarity of two pieces of code |
 """
 
 from kcurate.cuda_source.launches.second_reading import AGREED, Finding, Reading, Seen

@@ -14,7 +14,7 @@ from pathlib import Path
 from kcurate import prompts
 from kcurate.core import codec, resources, store
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.records import Candidate, Prompt, Side, WrongAttempt
@@ -42,7 +42,11 @@ def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
     """The wrong answers that a change makes from a published pair; `WrongAttempt.place` is the index."""
     if change == GIVEN_BACK:
         return (pair.slow,)
-    return [attempt.side for attempt in every(pair.fast, ATTEMPTS, change)] if change in ATTEMPTS else ()
+    return (
+        [attempt.side for attempt in results_of_change(pair.fast, ATTEMPTS, change)]
+        if change in ATTEMPTS
+        else ()
+    )
 
 
 def answer_id(pair: Candidate, side: Side) -> str:

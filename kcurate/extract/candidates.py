@@ -22,7 +22,7 @@ PIPELINE = "pipeline"
 
 @dataclass(frozen=True)
 class _Pair:
-    """One future candidate: a file pair, or the file pairs of a pipeline."""
+    """A candidate to write: a file pair, or the file pairs of a pipeline in order."""
 
     benchmark: str
     name: str
@@ -36,9 +36,9 @@ def write_candidates(
 ) -> list[Candidate]:
     """Write every match that is a pair to `folder/<suite>/<benchmark>/<name>/`, in order.
 
-    The problem comes from `sources/`, if known there; one already in the folder is kept. File pairs that
-    `sources/` declares a pipeline become one candidate, at the position of the first. A record that is there
-    and cannot be read is put aside.
+    The problem comes from `sources/` if it is known there; a problem already in the folder is kept. File
+    pairs that `sources/` declares a pipeline become one candidate, at the position of the first. An existing
+    record that cannot be read is moved aside.
     """
     pairs = _pairs(list(matches), load_problems(tree.suite) if tree.facts else ())
     names = unique(
@@ -51,16 +51,17 @@ def write_candidates(
     ]
 
 
-def merged_with_earlier(place: Path, candidate: Candidate, note: Note) -> Candidate:
-    """Write a candidate to its folder; one that is there keeps its problem."""
-    earlier = _earlier(place, note)
+def merged_with_earlier(folder: Path, candidate: Candidate, note: Note) -> Candidate:
+    """Write a candidate to its folder; an earlier candidate there keeps its problem."""
+    earlier = _earlier(folder, note)
     merged = _merged(earlier, candidate)
     if earlier != merged:
-        store.write_candidate(place, merged, durable=earlier is not None)  # a new one can be made again
+        store.write_candidate(folder, merged, durable=earlier is not None)  # a new one can be made again
     return merged
 
 
 def _earlier(folder: Path, note: Note) -> Candidate | None:
+    """The candidate already in the folder; None: there is none, or it is unreadable and was moved aside."""
     path = folder / "pair.json"
     if not store.exists(path):
         return None
@@ -83,12 +84,13 @@ def _merged(earlier: Candidate | None, candidate: Candidate) -> Candidate:
 
 
 def _pairs(matches: Sequence[Match], known: Iterable[KnownProblem]) -> list[_Pair]:
+    """The candidates to write: matches with the outcome PAIR, and pipelines joined."""
     joined = {id(files[0]): files for problem in known for files in _pipelines(matches, problem)}
-    inside = {id(match) for files in joined.values() for match in files}
+    in_pipeline = {id(match) for files in joined.values() for match in files}
     pairs = []
     for match in matches:
         files = joined.get(id(match), [match])
-        if id(match) in inside and id(match) not in joined:
+        if id(match) in in_pipeline and id(match) not in joined:
             continue
         if id(match) not in joined and match.outcome is not PairOutcome.PAIR:
             continue
@@ -101,7 +103,7 @@ def _pairs(matches: Sequence[Match], known: Iterable[KnownProblem]) -> list[_Pai
 
 
 def _pipelines(matches: Sequence[Match], known: KnownProblem) -> list[list[Match]]:
-    """The file pairs of a pipeline in its order, once per pair of variants that have all of its files."""
+    """The file pairs of a pipeline, in order, for each pair rule under which all its files have partners."""
     pipelines = []
     for rule in {match.rule: None for match in matches if match.benchmark == known.benchmark}:
         stems = {
@@ -119,18 +121,18 @@ def _candidate(name: str, tree: Tree, pair: _Pair) -> Candidate:
     assert slow.place.benchmark is not None
     facts = tree.benchmark(slow.place.benchmark)
     source = tree.source(slow.place.benchmark, slow.path)
-    both = (*pair.slow, *pair.fast)
+    files = (*pair.slow, *pair.fast)
     candidate = Candidate(
         id=name,
         family=facts.family if facts else pair.benchmark,
         domain=facts.domain if facts else UNKNOWN_DOMAIN,
-        license=joint_license([kernel for file in both for kernel in file.kernels]),
+        license=joint_license([kernel for file in files for kernel in file.kernels]),
         origin=Origin(
             "natural",
             suite=tree.suite,
             url=source.url,
             revision=source.revision,
-            kernels=tuple(kernel.id for file in both for kernel in file.kernels),
+            kernels=tuple(kernel.id for file in files for kernel in file.kernels),
         ),
         techniques=tuple(sorted(_techniques(pair.fast) - _techniques(pair.slow))),
         description=f"{_paths(pair.slow)} as the slow side, {_paths(pair.fast)} as the fast one"
@@ -158,7 +160,7 @@ def _techniques(files: Sequence[SourceFile]) -> set[str]:
 
 
 def joint_license(kernels: Iterable[Kernel]) -> str | None:
-    """The licence of both sides together; None if the licence of any kernel is unknown."""
+    """The licences of all kernels joined; None: the licence of one is unknown."""
     licenses = {kernel.license for kernel in kernels}
     known = sorted(license_ for license_ in licenses if license_ is not None)
     if len(known) < len(licenses):

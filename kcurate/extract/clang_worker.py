@@ -1,8 +1,8 @@
-"""Reads one unit with libclang, in a sandboxed process of its own; prints what it saw as one line of JSON.
+"""Reads one unit with libclang in a sandboxed process and prints the result as one line of JSON.
 
-The text is a stranger's, and all files of its tree are in it: the process reads nothing but headers and its
-own folder. Instances are those that the compiler itself makes, so each has a use and concrete arguments. Not
-covered: who starts the process, and believes what (`kcurate.extract.second_reader`).
+The text is untrusted and contains all files of its unit, so the process may read only headers and its own
+folder. Reported instances are those that the compiler itself creates: each has a use and concrete arguments.
+Not covered: starting the process and judging its answer (`kcurate.extract.second_reader`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clang import cindex
 
 from kcurate.judge.workers.inside import isolation
 
-# Of `CXTranslationUnit_Flags`; the bindings lack the first: what follows a missing header is read too.
+# `CXTranslationUnit_Flags` that the bindings lack. KEEP_GOING: parsing continues behind a missing header.
 KEEP_GOING, FOR_SERIALIZATION = 0x200, 0x10
 _KINDS = cindex.CursorKind
 _FUNCTIONS = (_KINDS.FUNCTION_DECL, _KINDS.FUNCTION_TEMPLATE, _KINDS.CXX_METHOD)
@@ -36,10 +36,10 @@ MAX_WALKED = 200_000
 _BLOCKS = (_KINDS.NAMESPACE, _KINDS.LINKAGE_SPEC, _KINDS.UNEXPOSED_DECL)
 
 
-def main(source: str, made: str, stated: str, options: Sequence[str], folders: Sequence[str]) -> None:
-    """Print the reading of a file in the current folder, or write the precompiled form of a header to `made`.
+def main(source: str, output: str, stated: str, options: Sequence[str], folders: Sequence[str]) -> None:
+    """Print the reading of file `source` as JSON; or, if `output` is set, write the precompiled header to it.
 
-    Aliases whose names begin with `stated` hold instances that are asked about.
+    Aliases whose names begin with `stated` hold the name expressions to look up. `folders` may be read.
     """
     index = cindex.Index.create(excludeDecls=True)  # loads the library, which the sandbox hides
     answer: dict[str, Any] = {}
@@ -47,8 +47,8 @@ def main(source: str, made: str, stated: str, options: Sequence[str], folders: S
     try:
         if not inside["files"]:
             answer = {"failed": "libclang could not be sandboxed"}
-        elif made:
-            index.parse(source, args=list(options), options=KEEP_GOING | FOR_SERIALIZATION).save(made)
+        elif output:
+            index.parse(source, args=list(options), options=KEEP_GOING | FOR_SERIALIZATION).save(output)
         else:
             answer = _read(index.parse(source, args=list(options), options=KEEP_GOING), stated)
     except (cindex.TranslationUnitLoadError, cindex.TranslationUnitSaveError) as error:
@@ -57,7 +57,7 @@ def main(source: str, made: str, stated: str, options: Sequence[str], folders: S
 
 
 def _read(unit: Any, stated: str) -> dict[str, Any]:
-    """The fields of a `Reading`."""
+    """The fields of a `Reading` of the translation unit."""
     kernels: list[dict[str, Any]] = []
     walked: dict[int, list[Any]] = {}
     instances: list[dict[str, Any]] = []
@@ -84,15 +84,15 @@ def _read(unit: Any, stated: str) -> dict[str, Any]:
         if (places := symbols.reached(cursors)) is not None
     ]  # fmt: skip
     errors = [
-        (each.location.offset if _is_in(unit.spelling, each) else -1, each.spelling)
-        for each in unit.diagnostics
-        if each.severity >= cindex.Diagnostic.Error
+        (error.location.offset if _is_in(unit.spelling, error) else -1, error.spelling)
+        for error in unit.diagnostics
+        if error.severity >= cindex.Diagnostic.Error
     ]
     return {"kernels": kernels, "instances": instances, "stated": meant, "errors": errors, "reached": reached}
 
 
 def _declared(cursor: Any, source: str) -> Iterator[Any]:
-    """The declarations of a source itself, also in namespaces, and what the compiler makes of templates."""
+    """The declarations in the source itself, namespaces entered; template instances included."""
     for child in cursor.get_children():
         if _is_in(source, child):
             if child.kind in _BLOCKS:
@@ -101,9 +101,9 @@ def _declared(cursor: Any, source: str) -> Iterator[Any]:
                 yield child
 
 
-def _is_in(source: str, what: Any) -> bool:
-    """Whether something stands in a source, be it in a macro call there."""
-    return what.location.file is not None and bool(what.location.file.name == source)
+def _is_in(source: str, located: Any) -> bool:
+    """Whether a cursor or diagnostic is located in the source, macro calls there included."""
+    return located.location.file is not None and bool(located.location.file.name == source)
 
 
 class _Symbols:
@@ -169,18 +169,19 @@ def _is_kernel(cursor: Any) -> bool:
 
 
 def _meant(alias: Any) -> str | None:
-    """The function whose type an alias has; None: it was not understood."""
-    functions = (each.referenced for each in alias.walk_preorder() if each.kind == _KINDS.DECL_REF_EXPR)
+    """The id of the function whose type an alias has; None: the alias was not understood."""
+    references = (node for node in alias.walk_preorder() if node.kind == _KINDS.DECL_REF_EXPR)
+    functions = (reference.referenced for reference in references)
     return next((str(function.get_usr()) for function in functions if function is not None), None)
 
 
 def _arguments(instance: Any) -> str:
-    """The template arguments of an instance, as the compiler writes them."""
+    """The template arguments of an instance as the compiler prints them; empty: it prints none."""
     printed = instance.pretty_printed(cindex.PrintingPolicy.create(instance))
-    rest = str(printed).partition(f" {instance.spelling}<")[2]
+    from_arguments = str(printed).partition(f" {instance.spelling}<")[2]
     depth = 1
-    for at, letter in enumerate(rest):
+    for at, letter in enumerate(from_arguments):
         depth += {"<": 1, ">": -1}.get(letter, 0)
         if not depth:
-            return rest[:at]
+            return from_arguments[:at]
     return ""

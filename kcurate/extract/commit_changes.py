@@ -1,7 +1,7 @@
-"""What one commit changes: its kernels before and after it, matched, compared, and paired.
+"""What one commit changes: the kernels before and after it, matched, compared and paired.
 
-A commit is read if it changes a kernel, or device code in the kernel's file. Not covered: device code in
-files that hold no kernel, writing what is found (`history`).
+A commit is read if it changes a kernel, or device code in a kernel's file. Not covered: device code in files
+without kernels, writing the pairs (`history`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kcurate.extract.git_objects import BrokenObject, Changed, FileChange, Repos
 from kcurate.extract.pairs import PairOutcome
 from kcurate.extract.snapshots import kernels_of, write_snapshot
 from kcurate.extract.sources import KERNEL_MARK
+from kcurate.extract.units import MAX_REASON
 from kcurate.extract.versions import signature
 from kcurate.records import Candidate, Kernel, Origin, Side
 
-# More text is a generated table, or made to be slow to parse.
+# A larger file is a generated table, or was made to be slow to parse.
 MAX_SOURCE_BYTES = 1 << 20
-MAX_REASON = 300
 _TIMES = r"(\d+(?:\.\d+)?) ?([x×%])"
 _CLAIM = re.compile(
     rf"{_TIMES} (?:faster|speed-?up|improvement|perf)|"
@@ -81,9 +81,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class Change:
-    """A kernel that a commit changed: the outcome, why, and for a pair both kernels and the candidate.
+    """A kernel that a commit changed: the outcome, its reason, and for a pair the kernels and the candidate.
 
-    `key` is equal for equal changes, whichever commits make them.
+    `key` is equal for equal changes, so a change that several commits make becomes one pair.
     """
 
     name: str
@@ -104,7 +104,7 @@ class CommitReport:
 
 
 def read_commit(task: CommitTask) -> CommitReport:
-    """Read a commit in a worker; whatever a tree holds, other commits are unaffected.
+    """Read a commit in a worker; an error in reading it becomes its outcome and affects no other commit.
 
     Raises:
         InputError: the workspace cannot be written.
@@ -125,7 +125,7 @@ def read_commit(task: CommitTask) -> CommitReport:
 
 @dataclass(frozen=True)
 class _Text:
-    """The device code of one file: its kernels' tokens by name, and those of all else on the device."""
+    """The device code of a file: the tokens of its kernels by name, and of its other device declarations."""
 
     kernels: Mapping[str, tuple[tuple[bytes, ...], ...]]
     helpers: Counter[tuple[bytes, ...]]
@@ -163,9 +163,9 @@ class _Reading:
         before: list[Placed] = []
         after: list[Placed] = []
         lineage: dict[str, str] = {}
-        wanted: set[str] = set()
+        changed_names: set[str] = set()
         for file, old, new, changed in self._changed_files():
-            wanted |= changed
+            changed_names |= changed
             if file.before and file.after:
                 lineage[file.after] = file.before
             if file.before and old.kernels:
@@ -173,21 +173,24 @@ class _Reading:
             if file.after and new.kernels:
                 after += self._kernels(self.commit, file.after)
         matched = list(match(before, after, lineage))
-        for name in sorted(wanted - {placed.kernel.name for _, placed in matched}):
+        for name in sorted(changed_names - {placed.kernel.name for _, placed in matched}):
             yield Change(name, ChangeOutcome.UNREAD, "could not be taken out of its file at both revisions")
         for slow, fast in matched:
             if normalised_tokens(slow.code) != normalised_tokens(fast.code):
                 yield self._compared(slow, fast)
 
     def _changed_files(self) -> Iterator[tuple[FileChange, _Text, _Text, set[str]]]:
-        """The files with kernels that the commit changes or moves, before and after it; those it changes."""
+        """The files in which the commit changes or moves kernels.
+
+        As (file, text before, text after, names of the changed kernels).
+        """
         texts = [(file, *self._texts(file)) for file in self.task.changed.files]
         lost = {name for _, old, new in texts for name in old.kernels.keys() - new.kernels.keys()}
         gained = {name for _, old, new in texts for name in new.kernels.keys() - old.kernels.keys()}
         for file, old, new in texts:
             common = old.kernels.keys() & new.kernels.keys()
-            whole = old.helpers != new.helpers
-            changed = {name for name in common if whole or old.kernels[name] != new.kernels[name]}
+            helpers_differ = old.helpers != new.helpers
+            changed = {name for name in common if helpers_differ or old.kernels[name] != new.kernels[name]}
             moved = (old.kernels.keys() & lost or new.kernels.keys() & gained) if lost and gained else ()
             if changed or moved:
                 yield file, old, new, changed
@@ -259,7 +262,7 @@ class _Reading:
 
 
 def claim_in(message: str) -> str | None:
-    """The speedup that a commit message claims, as `1.5x` or `20%`; None: it names no number."""
+    """The speedup that a commit message claims, as `1.5x` or `20%`; None: it states no number."""
     match = _CLAIM.search(" ".join(message.split()))
     return "".join(filter(None, match.groups())).lower().replace("×", "x") if match else None
 
@@ -267,10 +270,11 @@ def claim_in(message: str) -> str | None:
 def match(
     before: Sequence[Placed], after: Sequence[Placed], lineage: Mapping[str, str]
 ) -> Iterator[tuple[Placed, Placed]]:
-    """The kernels of a commit that are one kernel; `lineage` has each file's path before the commit.
+    """The pairs of a kernel before and after a commit; `lineage` maps a file to its path before it.
 
-    First of the same file and name; then moved ones, of the same name and parameters; then renamed ones, of
-    the same file and parameters. A kernel with several counterparts has none, unless they are in one order.
+    Kernels match by file and name; then, for moved ones, by name and parameters; then, for renamed ones, by
+    file and parameters. If several kernels have the same key, only the first rule matches them, in order, and
+    only if their number is the same.
     """
 
     def keys(placed: Placed, path: str) -> tuple[tuple[object, ...], ...]:
@@ -280,17 +284,17 @@ def match(
     old = {index: keys(placed, placed.path) for index, placed in enumerate(before)}
     new = {index: keys(placed, lineage.get(placed.path, placed.path)) for index, placed in enumerate(after)}
     for step in range(3):
-        for key in dict.fromkeys(place[step] for place in new.values()):
-            left = [index for index, place in old.items() if place[step] == key]
-            right = [index for index, place in new.items() if place[step] == key]
-            if len(left) == len(right) and (step == 0 or len(left) == 1):
-                for first, second in zip(left, right, strict=True):
-                    del old[first], new[second]
-                    yield before[first], after[second]
+        for key in dict.fromkeys(keys_of[step] for keys_of in new.values()):
+            old_indices = [index for index, keys_of in old.items() if keys_of[step] == key]
+            new_indices = [index for index, keys_of in new.items() if keys_of[step] == key]
+            if len(old_indices) == len(new_indices) and (step == 0 or len(old_indices) == 1):
+                for old_index, new_index in zip(old_indices, new_indices, strict=True):
+                    del old[old_index], new[new_index]
+                    yield before[old_index], after[new_index]
 
 
 def _launches(placed: Placed) -> object:
-    """How a kernel is launched; no two kernels that nothing launches are launched alike."""
+    """How a kernel is launched, for comparison; a kernel without launches equals no other kernel."""
     sites = {
         (site.grid, site.block, site.shared_bytes, tuple(argument.expression for argument in site.arguments))
         for site in placed.kernel.launch_sites

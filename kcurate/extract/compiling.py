@@ -29,9 +29,9 @@ from kcurate.records import CompiledKernel, Kernel
 # Tried in this order: the record names the first that a kernel compiles for. Machine code is the same for
 # both (every third built-in pair, NVRTC 13.0).
 ARCHS = ("sm_90", nvrtc.DEFAULT_ARCH)
-# So often is a file compiled again without what does not compile.
+# At most so often, a file is compiled again after removing a declaration that fails.
 MAX_TRIMS = 8
-# A longer file holds a whole library, of which the kernel mostly needs what does not compile.
+# A longer file contains a whole library, and the kernel mostly needs the declarations that fail.
 MAX_TRIMMED_BYTES = 1 << 16
 _UNDEFINED = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
 
@@ -40,8 +40,8 @@ _UNDEFINED = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
 class KernelTask:
     """A kernel to finish: its folder, its record before compilation, its code.
 
-    `compiler` is the compiler's name and version; None: do not compile. `definitions` are values that Python
-    gives to names in CUDA code. `reached`: as in `KernelSource`.
+    `compiler` is the compiler's name and version (None: do not compile). `definitions` are values that Python
+    code gives to macros in the CUDA code. `reached`: as in `KernelSource`.
     """
 
     folder: Path
@@ -77,16 +77,16 @@ def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
     code and the compiler, since trees hold many copies.
     """
     key = compile_cache.key(nvrtc.identity(), ARCHS, code, kernel.name, kernel.instantiations)
-    place = compile_cache.folder("nvrtc") / f"kernel-{key}.json"
-    if (known := compile_cache.find(place)) is not None:
-        return codec.from_data(CompiledKernel, codec.parse(known, where=str(place)))
-    plain, specific = ARCHS
+    path = compile_cache.folder("nvrtc") / f"kernel-{key}.json"
+    if (cached := compile_cache.find(path)) is not None:
+        return codec.from_data(CompiledKernel, codec.parse(cached, where=str(path)))
+    generic, arch_specific = ARCHS
     try:
-        compiled = _compile_for(plain, code, kernel)
-        compiled = compiled if compiled.ok else _compile_for(specific, code, kernel)
+        compiled = _compile_for(generic, code, kernel)
+        compiled = compiled if compiled.ok else _compile_for(arch_specific, code, kernel)
     except BackendError as error:  # NVRTC itself failed on this input
-        return CompiledKernel(False, specific, nvrtc.nvrtc_version(), log=str(error))
-    compile_cache.keep(place, json.dumps(codec.to_data(compiled)).encode())
+        return CompiledKernel(False, arch_specific, nvrtc.nvrtc_version(), log=str(error))
+    compile_cache.keep(path, json.dumps(codec.to_data(compiled)).encode())
     return compiled
 
 
@@ -125,9 +125,9 @@ def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
 
 
 def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
-    """Compile (unless an earlier run did so with the same compiler), write the folder, return the record.
+    """Compile a kernel unless an earlier run did, write its folder, and return its record and code.
 
-    The code is the task's, or what is left of it without what does not compile and is not needed.
+    If the file does not compile, declarations that it does not need are removed from the code.
     """
     known = _known(task)
     result = known if known is not None else _newly_compiled(task)
@@ -151,30 +151,30 @@ def _of_reached(task: KernelTask, code: bytes, failed: CompiledKernel) -> tuple[
 
 
 def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
-    """The task without what it does not need and with the build's macros, if it then compiles."""
+    """The task without unneeded declarations and with the build's macros if that compiles, else unchanged."""
     code, kernel, result = task.code, task.kernel, failed
     includes = b"\n".join(re.findall(rb"^\s*#\s*include\b[^\n]*", code, re.MULTILINE))
 
     def in_headers(names: Set[bytes]) -> Set[bytes]:
-        asked = sorted(names)
-        probe = [b"using ::%b;" % name for name in asked]
+        sorted_names = sorted(names)
+        probe = [b"using ::%b;" % name for name in sorted_names]
         source = b"\n".join([includes, b"#line 1", *probe])
         log = nvrtc.compile_cubin(source, arch=ARCHS[0]).log if probe else ""
         unknown = error_lines(log)
-        return {name for line, name in enumerate(asked, 1) if line not in unknown}
+        return {name for line, name in enumerate(sorted_names, 1) if line not in unknown}
 
     for _ in range(MAX_TRIMS if len(code) <= MAX_TRIMMED_BYTES else 0):
-        log, left = result.log or "", kernel.instantiations
+        log, instantiations = result.log or "", kernel.instantiations
         macros = build_macros(code, {*_UNDEFINED.findall(log)}, task.definitions)
         repair = BUILD_MACRO if macros else "needless"
         shorter = macros + code if macros else trimmed(code, error_lines(log), kernel.name, in_headers)
         if shorter == code:
             repair = "failing-instance"
-            shorter, left = without_failing_instances(code, log, left)
+            shorter, instantiations = without_failing_instances(code, log, instantiations)
         if shorter == code:
             break
         shims = tuple(sorted({*kernel.shims, repair}))
-        code, kernel = shorter, replace(kernel, shims=shims, instantiations=left)
+        code, kernel = shorter, replace(kernel, shims=shims, instantiations=instantiations)
         result = _compile_for(ARCHS[0], code, kernel)
         if result.ok:
             code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
@@ -184,7 +184,7 @@ def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, Comp
 
 
 def compiled(task: KernelTask) -> CompiledKernel | None:
-    """What compiling it gives, now or in an earlier run; None: no compiler."""
+    """The result of compiling a task, of this or an earlier run; None: there is no compiler."""
     known = _known(task)
     return known if known is not None else _newly_compiled(task)
 

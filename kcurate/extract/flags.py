@@ -1,7 +1,8 @@
 """Compile flags of a tree's files: from the command line, `compile_commands.json`, Makefiles and CMake.
 
-Of the flags, `-D`, `-I` and `-std` count. A build file is read for what it says plainly (`build_files`),
-and the one nearest to a source counts most. Not covered: running a build tool; `-U` and `-include`.
+Only `-D`, `-I` and `-std` are read. Of a build file, flags that it states literally count (`build_files`),
+and the build file nearest to a source takes precedence. Not covered: running a build tool; `-U` and
+`-include`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from kcurate.extract.build_files import cmake_words, make_words
 from kcurate.extract.includes import folders_around
 
 COMMANDS = "compile_commands.json"
+# In the order in which make looks for them.
+MAKEFILES = "GNUmakefile", "makefile", "Makefile"
+CMAKE_FILE = "CMakeLists.txt"
 _DEFINE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)
 _STANDARDS = {"11": "201103L", "14": "201402L", "17": "201703L", "20": "202002L", "23": "202302L"}
 MAX_BUILD_FILE_BYTES = 1 << 20
@@ -30,27 +34,27 @@ MAX_BUILD_FILE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Flags:
-    """What flags say: macros with values, include folders relative to the tree's root, the C++ standard."""
+    """Macros with their values, include folders relative to the tree's root, and the C++ standard."""
 
     defines: tuple[tuple[str, str], ...] = ()
     include: tuple[str, ...] = ()
     standard: str | None = None
 
     def over(self, other: Flags) -> Flags:
-        """These flags, and of the other ones what these leave open."""
+        """These flags, completed by those of `other`."""
         known = {name for name, _ in self.defines}
-        defines = (*self.defines, *(each for each in other.defines if each[0] not in known))
+        defines = (*self.defines, *((name, value) for name, value in other.defines if name not in known))
         include = tuple(dict.fromkeys((*self.include, *other.include)))
         return Flags(defines, include, self.standard or other.standard)
 
     def shown(self) -> tuple[str, ...]:
-        """As on a command line."""
+        """The flags as words of a command line."""
         defines = [f"-D{name}" if value == "1" else f"-D{name}={value}" for name, value in self.defines]
         include = [f"-I{path}" for path in self.include]
         return (*defines, *include, *([self.standard] if self.standard else []))
 
     def macros(self) -> dict[bytes, bytes]:
-        """The macros that they define, `__cplusplus` among them where a standard is named."""
+        """The macros that the flags define; `__cplusplus` too if they name a standard."""
         values = {name.encode(): value.encode() for name, value in self.defines}
         if self.standard and (number := _STANDARDS.get(self.standard[-2:])):
             values[b"__cplusplus"] = number.encode()
@@ -62,52 +66,54 @@ NO_FLAGS = Flags()
 
 @dataclass
 class FlagFinder:
-    """The flags of each file of one tree; build files are read once, when a file near them is asked for."""
+    """The flags of each file of one tree; a build file is read once, when a file near it is asked for."""
 
     root: Path
-    given: Flags
+    from_options: Flags
     commands: Mapping[str, Flags]
-    _folders: dict[str, Flags] = field(default_factory=dict)
-    _made: dict[tuple[str, str], Flags | None] = field(default_factory=dict)
+    _of_cmake: dict[str, Flags] = field(default_factory=dict)
+    _of_makefiles: dict[tuple[str, str], Flags | None] = field(default_factory=dict)
 
     def of(self, path: str) -> Flags:
         """The flags that a file is compiled with."""
         listed = self.commands.get(path)
-        return self.given.over(listed if listed is not None else self._near(path))
+        return self.from_options.over(listed if listed is not None else self._near(path))
 
     def _near(self, path: str) -> Flags:
-        """From the nearest Makefile, and from the CMakeLists.txt of the folder and those above it."""
+        """The flags of the nearest Makefile, and of the CMakeLists.txt in the folder and those above it."""
         above, name = list(folders_around(path)), posixpath.basename(path)
-        nearest = next((flags for each in above if (flags := self._make(each, name)) is not None), NO_FLAGS)
-        return reduce(Flags.over, (self._cmake(each) for each in above), nearest)
+        from_make = (self._make(folder, name) for folder in above)
+        nearest = next((flags for flags in from_make if flags is not None), NO_FLAGS)
+        return reduce(Flags.over, map(self._cmake, above), nearest)
 
     def _make(self, folder: str, name: str) -> Flags | None:
         key = (folder, name)
-        if key not in self._made:
-            texts = (self._text(folder, each) for each in ("GNUmakefile", "makefile", "Makefile"))
+        if key not in self._of_makefiles:
+            texts = (self._text(folder, makefile) for makefile in MAKEFILES)
             if (text := next(filter(None, texts), None)) is None:
-                self._made[key] = None
+                self._of_makefiles[key] = None
             else:
                 words = make_words(text, name, lambda path: self._text(folder, path))
-                self._made[key] = self._plain(read_words(words, self.root, folder))
-        return self._made[key]
+                self._of_makefiles[key] = self._plain(read_words(words, self.root, folder))
+        return self._of_makefiles[key]
 
     def _cmake(self, folder: str) -> Flags:
-        if folder not in self._folders:
-            text = self._text(folder, "CMakeLists.txt")
+        if folder not in self._of_cmake:
+            text = self._text(folder, CMAKE_FILE)
             words = cmake_words(text, folder) if text else []
-            self._folders[folder] = self._plain(read_words(words, self.root, ""))
-        return self._folders[folder]
+            self._of_cmake[folder] = self._plain(read_words(words, self.root, ""))
+        return self._of_cmake[folder]
 
     def _plain(self, flags: Flags) -> Flags:
-        """Without macros that one build file defines in two ways: it says no more which file gets which."""
+        """The flags without macros that one build file defines in two ways: which one counts is unknown."""
         values: dict[str, set[str]] = {}
         for name, value in flags.defines:
             values.setdefault(name, set()).add(value)
-        kept = {name: value for name, value in flags.defines if len(values[name]) == 1}
-        return Flags(tuple(kept.items()), flags.include, flags.standard)
+        unambiguous = {name: value for name, value in flags.defines if len(values[name]) == 1}
+        return Flags(tuple(unambiguous.items()), flags.include, flags.standard)
 
     def _text(self, folder: str, name: str) -> str | None:
+        """The text of a build file in the tree; None: there is none, or it is too large."""
         if not os.path.isfile(os.path.join(self.root, folder, name)):  # noqa: PTH113, PTH118 - asked often
             return None
         path = (self.root / folder / name).resolve()
@@ -125,11 +131,11 @@ def read_words(words: Sequence[str], root: Path, folder: str) -> Flags:
     defines: list[tuple[str, str]] = []
     include: list[str] = []
     standard = None
-    rest = iter(words)
-    for word in rest:
-        option = next((each for each in ("-D", "-I", "-isystem") if word.startswith(each)), None)
+    remaining = iter(words)
+    for word in remaining:
+        option = next((prefix for prefix in ("-D", "-I", "-isystem") if word.startswith(prefix)), None)
         if option is not None:
-            value = word[len(option) :] or next(rest, "")
+            value = word[len(option) :] or next(remaining, "")
             if option == "-D" and (match := _DEFINE.fullmatch(value)):
                 defines.append((match[1], "1" if match[2] is None else match[2]))
             elif option != "-D" and (path := in_tree(value, root, folder)) is not None:
@@ -142,7 +148,8 @@ def read_words(words: Sequence[str], root: Path, folder: str) -> Flags:
 def in_tree(path: str, root: Path, folder: str) -> str | None:
     """A path of a command, relative to the tree's root; None: it is not in the tree.
 
-    The tree may lie elsewhere now: of an absolute path, the longest end that exists in the tree counts.
+    Since the tree may have been moved, an absolute path counts as the longest of its suffixes that exists in
+    the tree.
     """
     short = posixpath.normpath(posixpath.join(folder, path))
     if not posixpath.isabs(short):
@@ -155,10 +162,10 @@ def in_tree(path: str, root: Path, folder: str) -> str | None:
 
 
 def check_defines(defines: Sequence[str]) -> None:
-    """Refuse what defines no macro.
+    """Refuse values of `-D` that are not NAME or NAME=VALUE.
 
     Raises:
-        OptionError: a macro without a name.
+        OptionError: one is not.
     """
     for define in defines:
         if not _DEFINE.fullmatch(define):
@@ -179,10 +186,10 @@ def given_flags(defines: Sequence[str], include: Sequence[Path], root: Path) -> 
 
 
 def check_include(include: Sequence[Path], roots: Sequence[Path]) -> None:
-    """Every include folder must exist and lie in a tree that is read.
+    """Refuse include folders that do not exist or are outside the trees that are read.
 
     Raises:
-        InputError: one does not.
+        InputError: one is.
     """
     for path in include:
         if not path.is_dir():
@@ -195,13 +202,15 @@ def check_include(include: Sequence[Path], roots: Sequence[Path]) -> None:
 
 
 def find_commands(root: Path, commands_file: Path | None, note: Note) -> Mapping[str, Flags]:
-    """The flags by file of the compilation database given, else of the one at the root or in `build/`.
+    """The flags by file of a compilation database: `commands_file`, or the one at the root or in `build/`.
 
     Raises:
-        InputError: the one given cannot be used. One found by itself is left out with a note.
+        InputError: `commands_file` cannot be used. A database found automatically is skipped with a note.
     """
-    places = [commands_file] if commands_file is not None else [root / COMMANDS, root / "build" / COMMANDS]
-    path = next((each for each in places if commands_file is not None or each.is_file()), None)
+    candidates = (
+        [commands_file] if commands_file is not None else [root / COMMANDS, root / "build" / COMMANDS]
+    )
+    path = next((file for file in candidates if commands_file is not None or file.is_file()), None)
     if path is None:
         return {}
     try:
@@ -210,10 +219,10 @@ def find_commands(root: Path, commands_file: Path | None, note: Note) -> Mapping
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         hint = "CMake writes one with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
-        wrong = InputError(f"not a compilation database: {reason}", where=str(path), hint=hint)
+        problem = InputError(f"not a compilation database: {reason}", where=str(path), hint=hint)
         if commands_file is not None:
-            raise wrong from error
-        note(f"{wrong}; its flags are not used")
+            raise problem from error
+        note(f"{problem}; its flags are not used")
         return {}
 
 

@@ -1,10 +1,11 @@
-"""`kcurate extract --from`: kernels of a dataset that has a file a row, in memory that does not grow with it.
+"""`kcurate extract --from`: the kernels of a dataset with a file in each row, in bounded memory.
 
-Shards are read once and grouped by repository (`row_groups`), copies are found (`copies`), then each group is
-read as ordinary trees, one a repository, so that includes never leave it. What is finished is kept in the
-workspace until all is: a killed run goes on with the next shard or group, and ends with the same bytes. One
-file that ends a worker costs itself: its group is read again with a process a file. Not covered: reading a
-tree (`stage`).
+Shards are read once and grouped by repository (`row_groups`), and copies are found (`copies`). Then the rows
+of each group are written as trees, one for each repository, and read like other trees, so includes never
+leave a repository. Finished shards and groups stay in the workspace until all are done: after a kill, the
+next run continues with the next one and gives the same bytes. If a worker dies on a file, its group is read
+again with a separate process for each unit, so that only that unit is lost. Not covered: reading a tree
+(`stage`).
 """
 
 from __future__ import annotations
@@ -56,21 +57,24 @@ from kcurate.records import Sourced, Summary
 from kcurate.suites import Tree, load_manifests
 from kcurate.suites.manifest import GENERIC, Manifest
 
-# Rows of a group together: about a thousand files. Compressed shards are a fifth of their text.
+# Text in one group: about a thousand files. Compressed shards have about a fifth of their text's size.
 GROUP_BYTES = 8 * 1024 * 1024
 COMPRESSION = 5
 MAX_GROUPS = 4096
-# A disk takes 0.1 to 0.6 ms of CPU time for a file that is soon removed again, memory a hundredth of it.
+# Writing and removing a file takes 0.1 to 0.6 ms of CPU time on a disk, a hundredth of that in memory.
 MEMORY = Path("/dev/shm")
 MAX_MEMORY_BYTES = 64 * 1024 * 1024
-# Names of files that a file system takes.
+# Longer names and paths are not accepted by all file systems.
 MAX_PART_BYTES, MAX_PATH_BYTES = 200, 1000
 UNNAMED = "unnamed"
 
 
 @dataclass(frozen=True)
 class GroupTask:
-    """A group to read: the settings, the folder of what is known so far, its chunks (shard, chunk)."""
+    """A group to read.
+
+    `folder` has the results so far, `chunks` are (shard, chunk) of all shards, `shards` their names.
+    """
 
     config: ExtractConfig
     compiler: str | None
@@ -81,23 +85,23 @@ class GroupTask:
 
     @property
     def report_path(self) -> Path:
-        """Where its report is; it is written last, so it says that the group was read to its end."""
+        """The path of the group's report, which is written last: if it exists, the group is done."""
         return self.folder / "groups" / f"{self.group}.json"
 
     @contextlib.contextmanager
-    def places(self, size: int) -> Iterator[list[Path]]:
-        """Empty folders for trees of `size` bytes in all, the best one first: in memory, on the disk."""
-        # Of its own: a worker that lost its node may still be busy with this group.
+    def tree_folders(self, size: int) -> Iterator[list[Path]]:
+        """Empty folders for trees of `size` bytes in total, best first: in memory if they fit, on disk."""
+        # A new folder each time: a worker on a lost node may still be writing for this group.
         (scratch := self.folder / "trees").mkdir(parents=True, exist_ok=True)
-        places = [Path(tempfile.mkdtemp(prefix=f"{self.group}-", dir=scratch))]
+        folders = [Path(tempfile.mkdtemp(prefix=f"{self.group}-", dir=scratch))]
         with contextlib.suppress(OSError):  # there is no such file system
             if size <= MAX_MEMORY_BYTES and 2 * size < shutil.disk_usage(MEMORY).free:
-                places.insert(0, Path(tempfile.mkdtemp(prefix=_in_memory(self.folder), dir=MEMORY)))
+                folders.insert(0, Path(tempfile.mkdtemp(prefix=_in_memory(self.folder), dir=MEMORY)))
         try:
-            yield places
+            yield folders
         finally:
-            for place in places:
-                shutil.rmtree(place, ignore_errors=True)
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
@@ -126,29 +130,29 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
             write_copies(folder, chunks, groups)
             names = tuple(shard.name for shard in shards)
             tasks = [GroupTask(config, compiler, folder, chunks, names, group) for group in range(groups)]
-            left = [task for task in tasks if not task.report_path.exists()]
-            answers = pool.run(read_rows, left, timeout_s=time_limits.READ_GROUP_S, isolate=True)
-            for _ in progress.each(answers, "extract", len(left), "group"):
+            unread = [task for task in tasks if not task.report_path.exists()]
+            answers = pool.run(read_rows, unread, timeout_s=time_limits.READ_GROUP_S, isolate=True)
+            for _ in progress.each(answers, "extract", len(unread), "group"):
                 pass
         for task in tasks:
             part = read_report(task.report_path, PartReport)
-            if part is None:  # its worker died: a process a unit, so that one unit is lost
+            if part is None:  # its worker died: now a process for each unit, so that one unit is lost
                 with Pool(max(2, config.jobs), PRELOAD) as pool:
                     part = _read_group(task, pool)
             tally.add(part)
         tally.tell(pairs=config.pairs)
         summary = record.finish(tally.nonzero())
     shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # other runs have theirs
+    with contextlib.suppress(OSError):  # not empty: other runs have folders there
         folder.parent.rmdir()
     return summary
 
 
 def _check(config: ExtractConfig) -> None:
-    """Refuse what does not go with rows.
+    """Refuse options that do not apply to rows.
 
     Raises:
-        OptionError: a path, or an option that is about a tree on disk.
+        OptionError: a path, or an option for trees on disk, is set.
     """
     of_trees = {
         "PATH": config.paths,
@@ -163,20 +167,20 @@ def _check(config: ExtractConfig) -> None:
 
 
 def _state(config: ExtractConfig, shards: Sequence[Shard], compiler: str | None) -> Path:
-    """The folder of what is known so far: another for other shards or settings."""
+    """The folder for the results so far; it differs for other shards, settings and versions of kcurate."""
     settings = replace(config, workspace=Path(), jobs=1, ray=None)
     key = store.content_id(repr((settings, tuple(shards), compiler, __version__)))
     return config.workspace.absolute() / "shards" / key
 
 
 def _in_memory(folder: Path) -> str:
-    """How the names of a run's folders in memory begin."""
+    """The prefix of the names of a run's folders in memory."""
     return f"kcurate-{store.content_id(str(folder))}-"
 
 
 @contextlib.contextmanager
 def _swept(folder: Path) -> Iterator[None]:
-    """Remove what workers that were killed left in memory, now of an earlier run and then of this one."""
+    """Remove what killed workers left in memory: on entry an earlier run's, on exit this run's."""
     try:
         _sweep(folder)
         yield
@@ -185,11 +189,12 @@ def _swept(folder: Path) -> Iterator[None]:
 
 
 def _sweep(folder: Path) -> None:
-    for left in MEMORY.glob(f"{_in_memory(folder)}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for folder_in_memory in MEMORY.glob(f"{_in_memory(folder)}*"):
+        shutil.rmtree(folder_in_memory, ignore_errors=True)
 
 
 def _group_count(shards: Sequence[Shard]) -> int:
+    """The number of groups, from the size of the shards' text."""
     text = sum(
         shard.size_bytes * (1 if PurePosixPath(shard.name).suffix.startswith((".j", ".n")) else COMPRESSION)
         for shard in shards
@@ -200,14 +205,14 @@ def _group_count(shards: Sequence[Shard]) -> int:
 def _read_shards(
     config: ExtractConfig, shards: Sequence[Shard], folder: Path, groups: int, pool: Pool
 ) -> list[ShardReport]:
-    """Read the shards that no earlier run has read; a report for each."""
-    every = [ShardTask(shard, number, config.column, groups, folder) for number, shard in enumerate(shards)]
-    left = [task for task in every if not report_path(folder, task.number).exists()]
+    """Read the shards that no earlier run has read; returns a report for each shard."""
+    tasks = [ShardTask(shard, number, config.column, groups, folder) for number, shard in enumerate(shards)]
+    unread = [task for task in tasks if not report_path(folder, task.number).exists()]
     lost: dict[int, str] = {}
-    answers = pool.run(read_shard, left, timeout_s=time_limits.READ_SHARD_S, isolate=True)
-    for index, answer in progress.each(answers, "read", len(left), "shard"):
+    answers = pool.run(read_shard, unread, timeout_s=time_limits.READ_SHARD_S, isolate=True)
+    for index, answer in progress.each(answers, "read", len(unread), "shard"):
         if isinstance(answer, Failure):
-            lost[left[index].number] = f"reading it {answer.kind}: {answer.detail}"
+            lost[unread[index].number] = f"reading it {answer.kind}: {answer.detail}"
     return [
         read_report(report_path(folder, number), ShardReport)
         or ShardReport(refused=lost.get(number, "reading it failed"))
@@ -216,7 +221,7 @@ def _read_shards(
 
 
 def _shard_part(shards: Sequence[Shard], reports: Sequence[ShardReport]) -> PartReport:
-    """The shards, and the rows that cannot be read, as items."""
+    """The report on the shards, and on the rows that cannot be read."""
     rows: Counter[str] = Counter()
     items = []
     for shard, report in zip(shards, reports, strict=True):
@@ -225,15 +230,15 @@ def _shard_part(shards: Sequence[Shard], reports: Sequence[ShardReport]) -> Part
         if report.refused:
             items.append(Entry("shards", name, REFUSED, report.refused, False, FILES))
         for bad in report.bad:
-            place = f"{name}:{bad.number}" + (f"-{bad.number + bad.rows - 1}" if bad.rows > 1 else "")
-            items.append(Entry("rows", place, bad.outcome, bad.why, False, FILES))
+            location = f"{name}:{bad.number}" + (f"-{bad.number + bad.rows - 1}" if bad.rows > 1 else "")
+            items.append(Entry("rows", location, bad.outcome, bad.why, False, FILES))
     refused = sum(report.refused is not None for report in reports)
     counts = {str(RowOutcome.READ): len(reports) - refused, **({REFUSED: refused} if refused else {})}
     return PartReport({"shards": counts, "rows": rows}, tuple(items))
 
 
 def read_rows(task: GroupTask) -> None:
-    """Read a group in a worker, write its kernels, pairs and, last, its report.
+    """Read a group in a worker; write its kernels, its pairs and, last, its report.
 
     Raises:
         InputError: they cannot be written.
@@ -248,16 +253,16 @@ def _read_group(task: GroupTask, pool: Pool) -> PartReport:
     by_repository = grouped((_suite(row), row) for row in stored)
     manifest = load_manifests()[GENERIC]
     total = PartReport({})
-    with task.places(sum(len(row.content) for row in stored)) as places:
+    with task.tree_folders(sum(len(row.content) for row in stored)) as folders:
         for suite, rows in sorted(by_repository.items()):
-            total = total.plus(_Repository(task, suite, rows, copies, places, manifest).report(pool))
+            total = total.plus(_Repository(task, suite, rows, copies, folders, manifest).report(pool))
     data = json.dumps(codec.to_data(total)).encode()
     store.write_bytes(task.report_path, data, durable=False)
     return total
 
 
 def _suite(row: Stored) -> str:
-    """The folder of a repository at a revision: readable, and another for any other."""
+    """The suite name for a repository at a revision: readable, and unique."""
     if row.repository is None:
         return f"{UNNAMED}-{store.content_id(row.content)}"
     return f"{safe_part(row.repository)[:60]}-{store.content_id(row.repository, row.revision or '')[:8]}"
@@ -265,20 +270,20 @@ def _suite(row: Stored) -> str:
 
 @dataclass(frozen=True)
 class _Repository:
-    """The rows of one repository, and what is known of their copies; `places`: where its tree may be."""
+    """The rows of one repository, the copies among them, and `folders` for its tree, best first."""
 
     task: GroupTask
     suite: str
     rows: Sequence[Stored]
     copies: Copies
-    places: Sequence[Path]
+    folders: Sequence[Path]
     manifest: Manifest
 
     def report(self, pool: Pool) -> PartReport:
-        """Read it as a tree; whatever goes wrong in reading it is its own outcome."""
+        """Read the rows as a tree; an unexpected error becomes the outcome of this repository only."""
         try:
             part = self._read(pool)
-            # Kernels that are well are counted; a million of them are no list for a reader.
+            # Items that passed are only counted: a list of a million kernels is of no use.
             failed_items = tuple(entry for entry in part.items if not entry.passed)
             return replace(part, items=failed_items, lines={**part.lines, "copies": self._copy_lines()})
         except KcurateError:
@@ -288,11 +293,11 @@ class _Repository:
             failed = Entry("files", self.suite, FileOutcome.PARSER_FAILED, why, False, FILES)
             return PartReport({"files": {FileOutcome.PARSER_FAILED: len(self.rows)}}, (failed,))
         finally:
-            for place in self.places:
-                shutil.rmtree(place / self.suite, ignore_errors=True)
+            for folder in self.folders:
+                shutil.rmtree(folder / self.suite, ignore_errors=True)
 
     def _copy_lines(self) -> str:
-        """A line for each row that is a copy: where it is, its licence, and the row that is kept."""
+        """A JSON line for each row that is a copy: its place and licence, and the row that is kept."""
         lines = []
         for row in self.rows:
             if (outcome := self._outcome(row)) is not None:
@@ -312,17 +317,17 @@ class _Repository:
         placed, refused = self._placed()
         first = self.rows[0]
         tree = Tree(
-            self.places[0] / self.suite,
+            self.folders[0] / self.suite,
             replace(self.manifest, suite=self.suite),
             False,
             first.revision and shown(first.revision),
             first.repository and shown(first.repository),
         )
         if not any(self._worth(row) for row in placed.values()):
-            there = [
+            files_found = [
                 Found(tree, path, self._outcome(row) or FileOutcome.NO_KERNEL) for path, row in placed.items()
             ]
-            return _plain_report(tree, [*there, *refused(tree)])
+            return _plain_report(tree, [*files_found, *refused(tree)])
         tree = replace(tree, root=self._write(placed))
         config = self.task.config
         walked = Walker({}, Filter(config.include, config.exclude)).walk(tree.root, tree, detect=False)
@@ -336,20 +341,20 @@ class _Repository:
         return part_report(files, kernels, matches, config.min_device_fraction)
 
     def _write(self, placed: Mapping[str, Stored]) -> Path:
-        """Write the tree to the first place that has room for it; returns its root.
+        """Write the tree to the first of `folders` with enough room; returns its root.
 
         Raises:
-            InputError: it cannot be written (a full disk), which is not the rows' fault.
+            InputError: it cannot be written anywhere (disk full), which is not the rows' fault.
         """
-        for place in self.places:
+        for folder in self.folders:
             try:
-                return _written(place / self.suite, placed)
+                return _written(folder / self.suite, placed)
             except OSError as error:
                 failed = error
-        raise store.cannot_write(Path(failed.filename or self.places[-1]), failed) from failed
+        raise store.cannot_write(Path(failed.filename or self.folders[-1]), failed) from failed
 
     def _worth(self, row: Stored) -> bool:
-        """Whether it may hold kernels of its own."""
+        """Whether a row may have kernels of its own: it is no copy, and has a kernel's mark."""
         return row.ordinal not in self.copies.dropped and any(mark in row.content for mark in MARKS)
 
     def _outcome(self, row: Stored) -> FileOutcome | None:
@@ -358,7 +363,10 @@ class _Repository:
         return FileOutcome.NEAR_DUPLICATE if self.copies.dropped[row.ordinal][1] else FileOutcome.DUPLICATE
 
     def _placed(self) -> tuple[dict[str, Stored], Callable[[Tree], list[Found]]]:
-        """The rows by their place in the tree, and those that have none: a bad path, or one that is taken."""
+        """The rows by path in the tree; and a function that lists the rows without a place for a tree.
+
+        A row has none if its path is not safe or is taken by another row.
+        """
         placed: dict[str, Stored] = {}
         folders: set[str] = set()
         bad: list[tuple[str, FileOutcome]] = []
@@ -379,44 +387,47 @@ class _Repository:
         return placed, lambda tree: [Found(tree, path, outcome) for path, outcome in bad]
 
     def _stated(self, row: Stored) -> Stated:
-        """What the row states, and what its copies in other rows do."""
-        place = f"{shown(row.repository or UNNAMED)}: column licence"
-        others = self.copies.licences.get(row.ordinal, ())
+        """The licences that the row and its copies state."""
+        source = f"{shown(row.repository or UNNAMED)}: column licence"
+        licences_of_copies = self.copies.licences.get(row.ordinal, ())
         return (
-            _licence(row.licence, place),
-            *(_licence(text, f"a copy of {shown(row.path or UNNAMED)}: column licence") for text in others),
+            _licence(row.licence, source),
+            *(
+                _licence(text, f"a copy of {shown(row.path or UNNAMED)}: column licence")
+                for text in licences_of_copies
+            ),
         )
 
 
 def _written(root: Path, placed: Mapping[str, Stored]) -> Path:
-    made: set[Path] = set()
+    folders: set[Path] = set()
     for path, row in placed.items():
         file = root / path
-        if (folder := file.parent) not in made:
+        if (folder := file.parent) not in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            made.add(folder)
+            folders.add(folder)
         file.write_bytes(row.content)
     return root
 
 
 def _licence(text: str | None, where: str) -> Sourced | None:
-    """A column's licence, all of its lines together; None: it has none, or one that SPDX does not know."""
+    """The licence in a column, all its lines joined; None: there is none, or SPDX does not know a line."""
     spelled = [canonical(line) for line in (text or "").splitlines()]
-    known = joint(each for each in spelled if each is not None)
+    known = joint(line for line in spelled if line is not None)
     return Sourced(known, where) if known and None not in spelled else None
 
 
 def _safe_path(path: str) -> str | None:
-    """A path inside the tree as a file system takes it; None: it is not one."""
+    """The path inside the tree as file systems accept it; None: it has no such form."""
     parts = path.removeprefix("./").split("/")
-    fine = all(
+    is_safe = all(
         part not in ("", ".", "..", ".git") and len(part.encode()) <= MAX_PART_BYTES and "\0" not in part
         for part in parts
     )
-    return "/".join(parts) if fine and len(path.encode()) <= MAX_PATH_BYTES else None
+    return "/".join(parts) if is_safe and len(path.encode()) <= MAX_PATH_BYTES else None
 
 
 def _plain_report(tree: Tree, found: Sequence[Found]) -> PartReport:
-    """The report of a repository without kernels of its own."""
+    """The report of a repository that has no kernels except copies."""
     empty = TreeKernels(tree, (), {}, {}, {}, (), {}, {}, 0, ())
     return part_report(TreeFiles(tree, list(found)), empty, [], None)

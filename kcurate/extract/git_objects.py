@@ -1,9 +1,9 @@
 """Reads a git repository that may be hostile: commits, what they change, files at a revision.
 
-Only plumbing runs, sandboxed, in a git folder of our own with our own settings: of the repository it sees
-the objects, and copies of HEAD, refs and `shallow`. So no hook, filter, external diff, alias, replacement or
-remote of the repository has any effect, and nothing is fetched. Not covered: what a change means
-(`kcurate.extract.commit_changes`).
+Only plumbing commands run, sandboxed, in a separate git folder with its own settings. Of the repository git
+sees the objects, and copies of HEAD, refs and `shallow`. So no hook, filter, external diff, alias,
+replacement or remote of the repository has any effect, and nothing is fetched. Not covered: what a change
+means (`kcurate.extract.commit_changes`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from kcurate.core import limited_output, own_files, time_limits
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge.workers.inside import isolation
 
-# Larger blobs hold no kernels that anybody wrote.
+# Larger blobs are generated or data, not hand-written kernels.
 MAX_BLOB_BYTES = 4 << 20
 GIT_MEMORY_BYTES = 8 << 30
-# What one command prints: a name of 41 bytes for each commit, and a line for each file of a tree.
+# The output of one command: 41 bytes for each commit, or a line for each file of a tree.
 MAX_PRINTED_BYTES = 256 << 20
 # Refs are copied up to these numbers; a hostile repository may have any.
 MAX_REFS, MAX_REF_BYTES, MAX_PACKED_REFS_BYTES = 100_000, 4096, 64 << 20
-# Longer names, and deeper folders, cannot be written everywhere.
+# Longer names and deeper folders cannot be written on every file system.
 MAX_NAME_BYTES, MAX_DEPTH = 200, 40
-# So many commits are compared by one process of git, their names fill no pipe; if it dies, they are compared
-# one by one.
+# Commits that one git process compares: their names fit into a pipe's buffer. If the process fails, they are
+# compared one by one.
 COMMITS_TOGETHER = 256
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
@@ -57,7 +57,7 @@ class BrokenObject(Exception):  # noqa: N818 - becomes an outcome of a commit
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file before and after a commit: paths (None: not there) and blobs."""
+    """A file before and after a commit: its paths (None: it does not exist) and its blobs' names."""
 
     before: str | None
     after: str | None
@@ -66,7 +66,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Changed:
-    """A commit and the files that it changes against its first parent; `broken` says why they are unknown."""
+    """A commit and the files that it changes against its first parent; `broken`: why they are unknown."""
 
     commit: str
     files: tuple[FileChange, ...] = ()
@@ -75,10 +75,10 @@ class Changed:
 
 @dataclass
 class Repository:
-    """A repository's objects, read through `folder`, a git folder of our own. A context manager.
+    """A repository's objects, read through the separate git folder `folder`. A context manager.
 
-    `name` is that of its folder, `url` its `origin` without credentials. `shallow`: its history was cut off.
-    `hash_length`: of its names of objects.
+    `name` is that of the repository's folder, `url` its `origin` without credentials. `shallow`: its history
+    was cut off. `hash_length` is the length of object names in hex digits.
     """
 
     name: str
@@ -91,39 +91,42 @@ class Repository:
 
     @classmethod
     def open(cls, path: Path, folder: Path) -> Repository:
-        """Look at a repository (a work tree, a linked one, or a bare one); `folder` (empty) becomes ours.
+        """Open a repository: a work tree, a linked one, or a bare one.
+
+        `folder` (empty) becomes the separate git folder that it is read through.
 
         Raises:
-            InputError: it is none, or is made of links. MissingDependencyError: git is not installed.
+            InputError: it is no repository, or contains symbolic links.
+            MissingDependencyError: git is not installed.
         """
         if shutil.which("git") is None:
             raise MissingDependencyError("git is not installed", hint="install it: apt-get install git")
-        own, common = _git_folders(path)
-        head = _small(own / "HEAD")
-        if head is None or not (common / "objects").is_dir():
+        git_folder, shared_folder = _git_folders(path)
+        head = _small(git_folder / "HEAD")
+        if head is None or not (shared_folder / "objects").is_dir():
             raise InputError(
                 "is not a git repository", where=str(path), hint="give the folder that git clone made"
             )
-        parts = (path / ".git", *(common / name for name in ("objects", "refs", "packed-refs")))
+        parts = (path / ".git", *(shared_folder / name for name in ("objects", "refs", "packed-refs")))
         if (link := next((part for part in parts if part.is_symlink()), None)) is not None:
-            # An archive of somebody else's would have a private repository read under its own name.
+            # Otherwise an archive could make kcurate read a private repository that its links point to.
             why = f"its {link.name} is a link to another place"
             raise InputError(why, where=str(path), hint="git clone makes a copy without links")
         (folder / "objects").mkdir(parents=True)
-        _copy_refs(common, folder)
+        _copy_refs(shared_folder, folder)
         (folder / "HEAD").write_bytes(head)
-        if (shallow := _small(common / "shallow", MAX_PACKED_REFS_BYTES)) is not None:
+        if (shallow := _small(shared_folder / "shallow", MAX_PACKED_REFS_BYTES)) is not None:
             (folder / "shallow").write_bytes(shallow)
-        # Names of one repository have one length; HEAD is a name, or the name of a file with one.
+        # All object names of a repository have one length; HEAD is a name, or the name of a file with one.
         sample = head + b" " + b" ".join(_small(file) or b"" for file in sorted(folder.glob("refs/heads/*")))
         sample += (_small(folder / "packed-refs", MAX_PACKED_REFS_BYTES) or b"")[:4096]
         long = re.search(rb"\b[0-9a-f]{64}\b", sample) is not None
         (folder / "config").write_text(_CONFIG.format(hash="sha256" if long else "sha1"))
         work = path.resolve().parent if path.name == ".git" else path.resolve()
         name = re.sub(r"[^A-Za-z0-9._+-]+", "_", work.name.removesuffix(".git")).strip("._-")
-        objects = (common / "objects").resolve()
+        objects = (shared_folder / "objects").resolve()
         cut_off, length = shallow is not None, 64 if long else 40
-        return cls(name or "repository", objects, folder, _origin(common), cut_off, length)
+        return cls(name or "repository", objects, folder, _origin(shared_folder), cut_off, length)
 
     def __enter__(self) -> Repository:
         return self
@@ -135,12 +138,12 @@ class Repository:
             self._reader = None
 
     def commits(self, since: str | None = None) -> tuple[list[str], str | None]:
-        """Every commit of HEAD that is no merge, the oldest first, and what could not be read, if anything.
+        """The commits of HEAD without merges, oldest first; and an error message if some cannot be read.
 
-        `since`: a revision, or a date. Behind a commit that cannot be read, the history ends.
+        `since`: a revision, or a date. The history ends at a commit that cannot be read.
 
         Raises:
-            InputError: `since` is unknown, or HEAD leads nowhere.
+            InputError: `since` is unknown, or HEAD refers to no commit.
         """
         if self._named("HEAD") is None:
             hint = "check out a branch with commits; if there are some: git fsck"
@@ -163,9 +166,9 @@ class Repository:
         return listed[::-1], _last_line(done) if done.returncode else None
 
     def changes(self, commits: Sequence[str]) -> Iterator[Changed]:
-        """What each commit changes, renames followed, as far as it may be written below a folder.
+        """The files that each commit changes, renames followed; commits that change none are left out.
 
-        Commits that change nothing are left out.
+        Files whose paths could not be written below a folder safely are left out.
         """
         for at in range(0, len(commits), COMMITS_TOGETHER):
             chunk = commits[at : at + COMMITS_TOGETHER]
@@ -176,7 +179,7 @@ class Repository:
                     yield from self._alone(commit)
 
     def _alone(self, commit: str) -> Iterator[Changed]:
-        """The same for one commit; renames cannot be followed where a file's content is missing."""
+        """The changes of one commit; without following renames if the content of a file is missing."""
         try:
             yield from self._compared((commit,))
         except BrokenObject:
@@ -202,8 +205,8 @@ class Repository:
             if kind in "RC":
                 after = os.fsdecode(next(words))
             # 120000 is a symbolic link, 160000 a submodule.
-            plain = [mode.lstrip(":") in ("100644", "100755", "000000") for mode in modes[:2]]
-            if all(plain) and _safe(before) and _safe(after):
+            is_plain_file = [mode.lstrip(":") in ("100644", "100755", "000000") for mode in modes[:2]]
+            if all(is_plain_file) and _safe(before) and _safe(after):
                 pair = None if kind == "A" else before, None if kind == "D" else after
                 changed.setdefault(commit, []).append(FileChange(*pair, (modes[2], modes[3])))
         return [Changed(name, tuple(files)) for name, files in changed.items()]
@@ -237,23 +240,23 @@ class Repository:
                 if not words:
                     raise EOFError
                 raise BrokenObject(f"{name} is missing")
-            left = size = int(words[2])
-            kept = bytearray()
-            while left:
-                chunk = reader.stdout.read(min(left, 1 << 20))
+            remaining = size = int(words[2])
+            content = bytearray()
+            while remaining:
+                chunk = reader.stdout.read(min(remaining, 1 << 20))
                 if not chunk:
                     raise EOFError
-                left -= len(chunk)
+                remaining -= len(chunk)
                 if size <= MAX_BLOB_BYTES:
-                    kept += chunk
+                    content += chunk
             reader.stdout.read(1)
         except (EOFError, OSError, ValueError) as error:
             self.__exit__()
             raise BrokenObject(f"{name} is damaged") from error
-        return bytes(kept) if size <= MAX_BLOB_BYTES else None
+        return bytes(content) if size <= MAX_BLOB_BYTES else None
 
     def _named(self, revision: str) -> str | None:
-        """The commit that a revision means."""
+        """The commit that a revision refers to; None: there is none."""
         try:
             words = ["--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
             done = self._run(["rev-parse", *words])
@@ -313,7 +316,7 @@ class Repository:
 
 
 def _safe(path: str) -> bool:
-    """Whether a file of a tree may be written below a folder."""
+    """Whether a file with this path may be written below a folder."""
     parts = path.split("/")
     fits = max(len(os.fsencode(part)) for part in parts) <= MAX_NAME_BYTES and len(parts) <= MAX_DEPTH
     return fits and ".git" not in parts and not own_files.not_below(path)
@@ -331,16 +334,17 @@ def _confine(folder: Path, objects: Path) -> None:
 
 
 def _git_folders(path: Path) -> tuple[Path, Path]:
-    """The git folder of a path, and the one that it shares objects and refs with (of a linked work tree)."""
-    own = path / ".git" if (path / ".git").exists() else path
-    if own.is_file():
-        link = (_small(own) or b"").decode("utf-8", "replace").strip()
-        own = path / link.removeprefix("gitdir:").strip()
-    shared = (_small(own / "commondir") or b".").decode("utf-8", "replace").strip()
-    return own, own / shared
+    """The git folder of a path, and the one that has its objects (another one for a linked work tree)."""
+    git_folder = path / ".git" if (path / ".git").exists() else path
+    if git_folder.is_file():
+        link = (_small(git_folder) or b"").decode("utf-8", "replace").strip()
+        git_folder = path / link.removeprefix("gitdir:").strip()
+    shared = (_small(git_folder / "commondir") or b".").decode("utf-8", "replace").strip()
+    return git_folder, git_folder / shared
 
 
 def _small(path: Path, limit: int = MAX_REF_BYTES) -> bytes | None:
+    """The content of a file; None: it cannot be read or is larger than `limit`."""
     try:
         own_files.check_size(path, limit)
         return path.read_bytes()
@@ -348,25 +352,25 @@ def _small(path: Path, limit: int = MAX_REF_BYTES) -> bytes | None:
         return None
 
 
-def _copy_refs(common: Path, folder: Path) -> None:
-    """Copy the names of commits, without following links."""
-    if (packed := _small(common / "packed-refs", MAX_PACKED_REFS_BYTES)) is not None:
+def _copy_refs(shared_folder: Path, folder: Path) -> None:
+    """Copy the refs, at most `MAX_REFS`, without following links."""
+    if (packed := _small(shared_folder / "packed-refs", MAX_PACKED_REFS_BYTES)) is not None:
         (folder / "packed-refs").write_bytes(packed)
-    left = MAX_REFS
+    remaining = MAX_REFS
     (folder / "refs").mkdir()
-    for parent, _, names in os.walk(common / "refs"):
-        for name in names[:left]:
+    for parent, _, names in os.walk(shared_folder / "refs"):
+        for name in names[:remaining]:
             ref = Path(parent) / name
             data = None if ref.is_symlink() else _small(ref)
             if data is not None:
-                copy = folder / ref.relative_to(common)
+                copy = folder / ref.relative_to(shared_folder)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(data)
-        left -= len(names[:left])
+        remaining -= len(names[:remaining])
 
 
 def _origin(common: Path) -> str | None:
-    """The address of the remote `origin`, without user name and password; None unless it is on the web."""
+    """The address of the remote `origin` without credentials; None: there is none on the web."""
     text = (_small(common / "config", 1 << 20) or b"").decode("utf-8", "replace")
     section = re.search(r'^\[remote "origin"\]$(.*?)(?=^\[|\Z)', text, re.MULTILINE | re.DOTALL)
     match = re.search(r"^\s*url\s*=\s*(\S+)\s*$", section[1], re.MULTILINE) if section else None

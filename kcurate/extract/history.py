@@ -1,8 +1,8 @@
-"""`kcurate extract --history`: the stage. A kernel before and after a commit is a natural pair.
+"""`kcurate extract --history`: a kernel before and after a commit is a natural pair.
 
-The side before the commit is the slow one: whether it is, the judge finds out, and a commit that made its
-kernel slower stays a pair that is `not_faster`. Not covered: what a commit changes (`commit_changes`), merges
-(what they join is read commit by commit).
+The kernel before the commit is taken as the slow side. The judge decides whether it is slow: a commit that
+made its kernel slower remains a pair with the outcome `not_faster`. Not covered: what a commit changes
+(`commit_changes`); merges, since the commits they join are read themselves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PRELOAD = ("kcurate.extract.commit_changes",)
 
 
 class RepositoryOutcome(StrEnum):
-    """Outcome of a path."""
+    """Outcome of one PATH."""
 
     READ = "read"
     SHALLOW = "shallow"
@@ -62,16 +62,16 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     with recorded("extract", config.workspace, note=note) as record, ExitStack() as stack:
         compiler = compiling.find_compiler(config.compile, record.note)
         counts = {kind: Counter[str]() for kind in ("repositories", "commits", "pairs")}
-        own_folders = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcurate-git-")))
+        git_folders = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcurate-git-")))
         opened: dict[str, tuple[Repository, list[str]]] = {}
         errors = []
         for number, path in enumerate(config.paths):
             try:
-                repository = Repository.open(path, own_folders / str(number))
+                repository = Repository.open(path, git_folders / str(number))
                 if repository.name in opened:
-                    what = f"two repositories named {repository.name!r}"
+                    problem = f"two repositories named {repository.name!r}"
                     hint = "extract them into separate workspaces"
-                    raise InputError(what, where=str(path), hint=hint)
+                    raise InputError(problem, where=str(path), hint=hint)
                 commits, broken = repository.commits(config.since)
             except InputError as error:
                 errors.append(error)
@@ -86,13 +86,13 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         with workers(config.jobs, PRELOAD, ray=config.ray) as pool:
             for repository, commits in opened.values():
                 _History(config, repository, record, compiler, counts).read(commits, pool)
-        return record.finish({kind: dict(sorted(inside.items())) for kind, inside in counts.items()})
+        return record.finish({kind: dict(sorted(outcomes.items())) for kind, outcomes in counts.items()})
 
 
 def _opened(
     record: Run, path: Path, repository: Repository, commits: int, broken: str | None
 ) -> RepositoryOutcome:
-    """The outcome of a repository, with a line if its history is incomplete."""
+    """The outcome of a repository; noted in the run if its history is incomplete."""
     if broken is None and not repository.shallow:
         return RepositoryOutcome.READ
     outcome = RepositoryOutcome.SHALLOW if broken is None else RepositoryOutcome.BROKEN
@@ -106,7 +106,7 @@ def _opened(
 
 @dataclass
 class _History:
-    """Reads one repository; `counts` are those of the run."""
+    """Reads one repository; `counts` are the run's, `keys` those of the changes that became pairs."""
 
     config: ExtractConfig
     repository: Repository
@@ -116,13 +116,15 @@ class _History:
     keys: set[str] = field(default_factory=set)
 
     def read(self, commits: Sequence[str], pool: Pool) -> None:
-        """Read the commits that no earlier run finished, the oldest first."""
+        """Read the commits that no earlier run finished, oldest first."""
         workspace = Workspace(self.config.workspace)
         settings = repr((self.config.include, self.config.exclude, self.config.define, self.compiler))
         marks = workspace.history / f"{self.repository.name}-{store.content_id(settings)}.jsonl"
         finished = self._finished(marks, frozenset(commits))
-        left = [commit for commit in commits if commit not in finished]
-        changed = [change for commit in self.repository.changes(left) if (change := self._selected(commit))]
+        unfinished = [commit for commit in commits if commit not in finished]
+        changed = [
+            change for commit in self.repository.changes(unfinished) if (change := self._selected(commit))
+        ]
         tasks = [
             CommitTask(
                 self.repository, change, workspace.kernels, workspace.history, self.compiler,
@@ -130,33 +132,33 @@ class _History:
             )
             for change in changed
         ]  # fmt: skip
-        self.counts["commits"][CommitOutcome.NO_KERNEL] += len(left) - len(tasks)
+        self.counts["commits"][CommitOutcome.NO_KERNEL] += len(unfinished) - len(tasks)
         results = pool.run(read_commit, tasks, timeout_s=time_limits.READ_UNIT_S, isolate=True)
         waiting: dict[int, CommitReport] = {}
-        following = 0
+        next_index = 0
         for index, result in progress.each(results, self.repository.name, len(tasks), "commit"):
             if isinstance(result, Failure):
                 result = CommitReport(CommitOutcome.FAILED, f"{result.kind}: {result.detail}")
             waiting[index] = result
-            while following in waiting:  # in order, so that the first of equal changes is the oldest
-                self._finish(marks, changed[following].commit, waiting.pop(following))
-                following += 1
+            while next_index in waiting:  # in order, so that the first of equal changes is the oldest
+                self._finish(marks, changed[next_index].commit, waiting.pop(next_index))
+                next_index += 1
 
     def _selected(self, changed: Changed) -> Changed | None:
-        """The commit with those of its files that may hold kernels; None: there is none."""
-        chosen = Filter(self.config.include, self.config.exclude)
+        """The commit with only those of its files that may hold kernels; None: there are none."""
+        filter_ = Filter(self.config.include, self.config.exclude)
         files = tuple(
             file
             for file in changed.files
             if (path := file.after or file.before)
             and suffix_of(path) in CUDA_SUFFIXES | HEADER_SUFFIXES
-            and chosen.passes(path)
+            and filter_.passes(path)
         )
-        kept = {file.before for file in files} != {None} and {file.after for file in files} != {None}
-        return replace(changed, files=files) if changed.broken or (files and kept) else None
+        on_both_sides = {file.before for file in files} != {None} and {file.after for file in files} != {None}
+        return replace(changed, files=files) if changed.broken or (files and on_both_sides) else None
 
     def _finished(self, marks: Path, wanted: frozenset[str]) -> set[str]:
-        """The commits that an earlier run finished; what became of those that are `wanted` counts in this."""
+        """The commits in `wanted` that an earlier run finished; their outcomes are added to the counts."""
         finished = set()
         try:
             lines = marks.read_bytes().splitlines()
@@ -178,7 +180,7 @@ class _History:
         return finished
 
     def _finish(self, marks: Path, commit: str, report: CommitReport) -> None:
-        """Write a commit's pairs and then its mark."""
+        """Write the pairs of a commit, then the line that marks it as finished."""
         shown = f"{self.repository.name} {commit[:12]}"
         pairs, keys = Counter[str](), []
         for change in report.changes:
@@ -198,7 +200,7 @@ class _History:
             self.record.note(f"{shown}: {report.outcome}: {report.why}")
         self.counts["commits"][str(report.outcome)] += 1
         self.counts["pairs"].update(pairs)
-        if report.outcome is not CommitOutcome.BROKEN:  # it may be brought back
+        if report.outcome is not CommitOutcome.BROKEN:  # the missing object may be fetched later
             mark = {"commit": commit, "outcome": report.outcome, "pairs": pairs, "keys": keys}
             store.append_line(marks, json.dumps(mark), durable=False)
 

@@ -21,7 +21,7 @@ from kcurate.suites import Tree
 
 
 def inside(path: str) -> str | None:
-    """The normalised `path`, or None if it is absolute or leaves the tree."""
+    """The normalised path; None: it is absolute or leaves the tree."""
     short = posixpath.normpath(path)
     return None if short.startswith(("/", "..")) else short
 
@@ -30,8 +30,9 @@ def inside(path: str) -> str | None:
 class Reader:
     """Reads files of one tree by path relative to its root; each file is read once.
 
-    `includes` holds the include names of files scanned so far. `located` are includes that the folders do not
-    give, by (name, includer): those whose path ends with the name, by `locate` if it is set.
+    `includes` are the names in the includes of each file scanned so far. `located` maps (name, includer) to
+    the file for includes that no include folder resolves: the file whose path ends with the name, found by
+    `locate` if that is set.
     """
 
     root: Path
@@ -55,20 +56,21 @@ class Reader:
         return self.cache[path]
 
     def exists(self, path: str) -> bool:
-        """Whether it is a readable text file; not read again if its includes are already known."""
+        """Whether a path is a readable text file; it is not read again if its includes are known."""
         return path in self.includes or self.read(path) is not None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """The names in a file's includes."""
+        """The names in the local includes of a file."""
         if path not in self.includes:
             self.includes[path] = local_includes(self.read(path) or b"")
         return self.includes[path]
 
     def resolve(self, name: str, includer: str, folders: Sequence[str] = ()) -> str | None:
-        """The file that `#include "name"` in `includer` refers to; None if it is not in the tree.
+        """The file that `#include "name"` in `includer` refers to; None: it is not in the tree.
 
-        `folders` are include folders of this file, searched before those of the tree. What they give is kept
-        in `located`: a unit of another folder may include this file.
+        `folders` are include folders of the includer, searched before those of the tree. A file found in them
+        is recorded in `located`, since a unit in another folder, with other flags, may include the includer
+        too.
         """
         for folder in (posixpath.dirname(includer), *folders, *self.folders):
             path = inside(posixpath.join(folder, name))
@@ -81,32 +83,32 @@ class Reader:
         return self.located.get((name, includer))
 
 
-# Folders of a repository, not repositories.
+# Names of folders that are parts of a repository.
 _INNER = re.compile(
     r"(?:src|source|sources|inc|include|includes|lib|libs|common|core|kernels?|cuda|gpu|cpu|cpp|csrc|host|device|"
     r"utils?|tools?|tests?|examples?|samples?|apps?|bench\w*|docs?|data|python|third_?party|external|extern|deps)\Z",
     re.IGNORECASE,
 )
-# A corpus has folders of repositories, or of owners with repositories.
+# Levels of folders that may be collections: repositories, or owners with repositories.
 MAX_COLLECTED = 2
 
 
 def repositories(paths: Iterable[str]) -> Callable[[str], str]:
-    """The folder of the repository that a file is in, `""` if the tree is a single one.
+    """A function from a path to the folder of its repository, `""` if the tree is a single repository.
 
-    `paths` are all files of the tree. A folder is a collection if it has nothing but several folders, none of
-    them named like a part of a repository: a public corpus unpacked.
+    `paths` are all files of the tree. A folder is a collection of repositories if it has only folders, at
+    least two, and none of them is named like a part of a repository (`src`, `include`).
     """
     folders: dict[str, set[str]] = defaultdict(set)
     with_files: set[str] = set()
     for path in paths:
         parts = path.split("/")
         for depth in range(min(len(parts), MAX_COLLECTED)):
-            here = "/".join(parts[:depth])
+            folder_above = "/".join(parts[:depth])
             if depth == len(parts) - 1:
-                with_files.add(here)
+                with_files.add(folder_above)
             else:
-                folders[here].add(parts[depth])
+                folders[folder_above].add(parts[depth])
 
     def collection(folder: str) -> bool:
         names = folders[folder]
@@ -128,25 +130,26 @@ def repositories(paths: Iterable[str]) -> Callable[[str], str]:
 def by_ending(
     paths: Iterable[str], repository: Callable[[str], str] = lambda path: ""
 ) -> Callable[[str, str], str | None]:
-    """A search for the file that an include means when no include folder is known: `locate(name, includer)`.
+    """A search `locate(name, includer)` for the file that an include means if no include folder is known.
 
-    Of the paths in the includer's repository that end with the name, the one that shares most folders with
-    the includer.
+    It returns, of the paths in the includer's repository that end with the name, the one that shares most
+    folders with the includer.
     """
-    # By repository and the last two parts of the path: a tree may have thousands of `utils.h`.
+    # Paths by repository and ending (the last one and two parts): a tree may have thousands of `utils.h`.
     ending_with = grouped(
         ((repository(path), ending), path)
         for path in paths
         for ending in {posixpath.basename(path), _ending(path)}
     )
-    # The paths of a repository that end with a name: by folder around them the two nearest to it.
+    # For a repository and an include name: by folder, the two nearest paths below it that end with the name.
+    # Two, since the nearest one may be the includer itself.
     nearest: dict[tuple[str, str], dict[str, list[str]]] = {}
 
     def below(inside: str, short: str) -> dict[str, list[str]]:
         if (inside, short) not in nearest:
             table: dict[str, list[str]] = {}
-            every = ending_with.get((inside, _ending(short)), ())
-            fitting = (path for path in every if f"/{path}".endswith(f"/{short}"))
+            same_ending = ending_with.get((inside, _ending(short)), ())
+            fitting = (path for path in same_ending if f"/{path}".endswith(f"/{short}"))
             for path in sorted(fitting, key=lambda path: (path.count("/"), path)):
                 for folder in folders_around(path):
                     if len(paths_here := table.setdefault(folder, [])) < 2:
@@ -159,18 +162,19 @@ def by_ending(
         while short.startswith("../"):
             short = short[3:]
         table = below(repository(includer), short)
-        places = (path for folder in folders_around(includer) for path in table.get(folder, ()))
-        return next((path for path in places if path != includer), None)
+        candidates = (path for folder in folders_around(includer) for path in table.get(folder, ()))
+        return next((path for path in candidates if path != includer), None)
 
     return locate
 
 
 def _ending(path: str) -> str:
+    """The last two parts of a path."""
     return "/".join(path.rsplit("/", 2)[-2:])
 
 
 def folders_around(path: str) -> Iterator[str]:
-    """The folders around a path, the innermost first, the tree's root last."""
+    """The folders around a path, innermost first; the tree's root (`""`) is last."""
     while path:
         path = posixpath.dirname(path)
         yield path
@@ -179,9 +183,9 @@ def folders_around(path: str) -> Iterator[str]:
 def include_graph(
     reader: Reader, paths: Iterable[str], folders_of: Callable[[str], Sequence[str]] = lambda path: ()
 ) -> dict[str, tuple[str, ...]]:
-    """For each given file, and each file reachable from them, the files it includes, in order.
+    """The files that each file includes, in order, for the files `paths` and all that they include.
 
-    `folders_of` gives the include folders of a file.
+    `folders_of` returns the include folders of a file.
     """
     graph: dict[str, tuple[str, ...]] = {}
     pending = list(paths)
@@ -197,10 +201,10 @@ def include_graph(
 
 
 def roots_of(graph: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """For each file, the units to parse it from, best first: the tops that reach it, then the file itself.
+    """For each file, the units to parse it from, best first: the tops that include it, then the file itself.
 
-    A top is a file that no other file includes. Sources come before headers, CUDA sources first; then
-    the nearest folder, then the name. Files in a cycle that no top reaches are their own root.
+    A top is a file that no other file includes. Sources come before headers, CUDA sources first; then the
+    nearest folder, then the name. A file in an include cycle without a top is its own root.
     """
     included = {target for path, targets in graph.items() for target in targets if target != path}
     roots: dict[str, list[str]] = {path: [] for path in graph}
@@ -215,7 +219,7 @@ def roots_of(graph: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
 
 
 def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
-    """`top` and everything it includes, directly or indirectly."""
+    """`top` and every file it includes, directly or indirectly."""
     seen = {top}
     pending = [top]
     while pending:

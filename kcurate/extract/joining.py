@@ -1,7 +1,7 @@
-"""Joins the code of several files, for pipelines whose kernels span more than one file.
+"""Joins the code of several files, for pipelines whose kernels are in more than one file.
 
-Works on the closures written by `kcurate.cuda_source`: items separated by blank lines. Not covered: files
-that give the same name to different functions; such a side does not compile.
+Works on files written by `kcurate.cuda_source`: items separated by blank lines. Not covered: different
+functions with the same name; the joined code then does not compile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def join_codes(codes: Iterable[bytes]) -> bytes:
 
 
 def _items(code: bytes) -> Iterator[bytes]:
-    """The blank-line-separated pieces that are outside all braces."""
+    """The pieces between blank lines outside all braces."""
     held: list[bytes] = []
     depth = 0
     for piece in re.split(rb"\n[ \t\r]*\n", code.strip(b"\n")):

@@ -1,4 +1,4 @@
-"""Merges unit results: one record per kernel, whichever unit it came from, with place, id and licence."""
+"""Merges unit reports into one record for each kernel, with its place, id and licence."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
 NamedSite = tuple[str, LaunchSite]
-# The launches of one name in a benchmark's variant: by folder, those of files in or below it.
+# The launches of one kernel name in one variant: by folder, those of files in or below it.
 SitesBelow = dict[str, dict[NamedSite, None]]
 Placed = TypeVar("Placed", LaunchSite, Condition, Finding)
 
-# So many launches in other units are kept of a kernel that its own unit does not launch.
+# Launches in other units that are kept for a kernel name and folder.
 MAX_SITES = 64
-# What became of every `__global__` in a file that no unit could be read with.
+# The outcome of each `__global__` in a file for which no unit could be parsed.
 NOT_PARSED = "not_parsed"
 
 
@@ -34,16 +34,15 @@ NOT_PARSED = "not_parsed"
 class TreeKernels:
     """All kernels of one tree, in file order.
 
-    `codes` is by kernel id; `file_codes` (of each file of a variant the joint closure of its kernels) and
-    `device_fractions` are by path. `reasons` says why a path that contains `__global__` gives none,
-    `source_paths` is what was read. `unread` counts a path's kernels that could not be extracted.
-    `conditions` counts the preprocessor conditions that were evaluated; `unevaluated` are those that could
-    not be, each with its unit's root. `lost` are the functions in Triton that could not be taken, by path.
-    `not_found` are the includes of a unit that are neither in its repository nor standard, by its root.
-    `marks` says what became of every `__global__` of a file; `marks_in_text` is how many there are.
-    `definitions`: as in `TreeFiles`. `jit` counts the functions in Triton: kernels, helpers, those that are
-    lost. `second`: what a second reader makes of the units that were taken; `reached`: as in `KernelSource`,
-    by kernel id.
+    `codes` is by kernel id. `file_codes` (for files in variant folders: one file with all their kernels) and
+    `device_fractions` are by path. `source_paths` are the files that were read; `reasons` says why one that
+    contains `__global__` has no kernel. `unread` counts, by path, kernels that could not be extracted.
+    `conditions` counts the preprocessor conditions that were evaluated; `unevaluated` are (unit, condition)
+    for those without a known value. `lost` are the Triton functions that could not be extracted, by path.
+    `not_found` are, by unit, includes that are neither in its repository nor standard. `marks` counts every
+    `__global__` by outcome; `marks_in_text` is how many the text has. `definitions` as in `TreeFiles`. `jit`
+    counts Triton functions: kernels, helpers, lost ones. `second` are the findings of a second reader.
+    `reached`: as in `KernelSource`, by kernel id.
     """
 
     tree: Tree
@@ -67,7 +66,7 @@ class TreeKernels:
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
-    """Take each file's kernels from the first of its units with any; `failed` says why a unit has none."""
+    """Take each file's kernels from the first unit that has any; `failed` maps a unit to its error."""
     units = {
         path: [results[root] for root in roots if root in results] for path, roots in files.roots.items()
     }
@@ -76,8 +75,8 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
     }
     placed = {path: (place, unit) for path, unit in chosen.items() if unit and (place := files.place(path))}
     kernels, codes, reached = _kernels(files, placed, _launches(files, results))
-    wanted = {path: unit for path, (place, unit) in placed.items() if place.variant is not None}
-    file_codes = {path: unit.file_codes[path] for path, unit in wanted.items()}
+    in_variants = {path: unit for path, (place, unit) in placed.items() if place.variant is not None}
+    file_codes = {path: unit.file_codes[path] for path, unit in in_variants.items()}
     unread, marks = _counts(files, units, chosen)
     reader = Reader(files.tree.root)
     texts = {path: reader.read(path) or b"" for path in files.roots if path not in placed}
@@ -113,7 +112,7 @@ def _second(
     placed: Mapping[str, tuple[Place, UnitReport]],
     units: Mapping[str, Sequence[UnitReport]],
 ) -> tuple[Finding, ...]:
-    """What a second reader made of each file: in the unit that its kernels come from, else in the first."""
+    """The second reader's findings on each file: from the unit of its kernels, else from its first unit."""
     chosen = {path: placed[path][1] if path in placed else next(iter(units[path]), None) for path in units}
     findings = {
         finding: None
@@ -129,17 +128,17 @@ def _kernels(
     placed: Mapping[str, tuple[Place, UnitReport]],
     sites: Mapping[VariantKey, Mapping[str, SitesBelow]],
 ) -> tuple[list[Kernel], dict[str, bytes], dict[str, bytes]]:
-    """The records of the files' kernels, each from its file's unit; by id their codes, and `reached`."""
+    """The records of the files' kernels; by kernel id their code, and `reached`."""
     kernels: list[Kernel] = []
     codes: dict[str, bytes] = {}
     reached: dict[str, bytes] = {}
     taken: set[tuple[str, int]] = set()
     for path, (place, unit) in placed.items():
-        # A string may be part of several programs.
-        members = [each for each in unit.kernels_of(path) if _start(files, each) not in taken]
-        taken.update(_start(files, each) for each in members)
+        # A string may be a part of several programs; its kernels count once.
+        members = [kernel for kernel in unit.kernels_of(path) if _start(files, kernel) not in taken]
+        taken.update(_start(files, kernel) for kernel in members)
         ids = unique(kernel_id(files.tree.suite, place, member.name) for member in members)
-        # What no variant's folder holds may launch the kernels of each.
+        # Files outside the variant folders may launch the kernels of every variant.
         launches = [sites[place.benchmark, variant] for variant in dict.fromkeys((place.variant, None))]
         flags = files.flags.get(unit.root, NO_FLAGS).shown()
         for id_, member in zip(ids, members, strict=True):
@@ -153,15 +152,15 @@ def _kernels(
 def _counts(
     files: TreeFiles, units: Mapping[str, Sequence[UnitReport]], chosen: Mapping[str, UnitReport | None]
 ) -> tuple[dict[str, int], Counter[str]]:
-    """By file, the kernels that could not be extracted; what became of every `__global__`."""
+    """The number of unread kernels by file, and the number of `__global__` by outcome."""
     unread: dict[str, int] = {}
     marks: Counter[str] = Counter()
     for path, unit in chosen.items():
-        count = max((each.unread.get(path, 0) for each in ([unit] if unit else units[path])), default=0)
+        count = max((report.unread.get(path, 0) for report in ([unit] if unit else units[path])), default=0)
         if count:
             unread[files.file(path)] = unread.get(files.file(path), 0) + count
         reports = [unit, *units[path]] if unit else units[path]
-        reported = next((each.marks[path] for each in reports if path in each.marks), None)
+        reported = next((report.marks[path] for report in reports if path in report.marks), None)
         if reported is None:
             marks[NOT_PARSED] += files.marks.get(path, 0)
         else:
@@ -171,12 +170,13 @@ def _counts(
 
 
 def _start(files: TreeFiles, kernel: KernelSource) -> tuple[str, int]:
+    """The file and start byte of a kernel, which identify it."""
     span = files.span(kernel.span)
     return span.path, span.start_byte
 
 
 def _of_files(files: TreeFiles, why: Mapping[str, Reason], reached: Collection[str]) -> dict[str, Reason]:
-    """The reasons of files by those of their parts: the first one, if the file gives no kernel."""
+    """The reasons by file instead of by part: a file without kernels has the reason of its first part."""
     by_file = dict(why)
     for path in files.source_maps.keys() & why.keys():
         if (file := files.file(path)) not in reached:
@@ -195,7 +195,10 @@ def _record(
     unit: UnitReport,
     sites: Sequence[Mapping[str, SitesBelow]],
 ) -> Kernel:
-    """A kernel in its place; launches from other units if its own has none, of the first `sites` with any."""
+    """The record of a kernel in its place.
+
+    If its unit does not launch it, its launches are those of the first member of `sites` that has any.
+    """
     tree = files.tree
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
@@ -224,41 +227,46 @@ def _record(
 
 
 def _placed(files: TreeFiles, record: Placed) -> Placed:
-    """The same at its place in the file, with the path as text."""
+    """The record with the path and line of the file instead of a part."""
     path, line = files.file(record.path), files.line(record.path, record.line)
     return replace(record, path=shown(path), line=line)
 
 
 def _nearest_sites(qualified: str, path: str, sites: Mapping[str, SitesBelow]) -> dict[LaunchSite, None]:
-    """The launches that name a kernel by its qualified name or a suffix, in the nearest folder with any.
+    """The launches that name a kernel, qualified or by a suffix, in the nearest folder that has any.
 
-    A corpus has thousands of kernels of one name, each with its own launch beside it.
+    Nearest, because a corpus has thousands of kernels of one name, each with its own launch beside it.
     """
-    below = sites.get(qualified.rpartition("::")[2], {})
+    by_folder = sites.get(qualified.rpartition("::")[2], {})
     for folder in folders_around(path):
-        here = below.get(folder, ())
-        ending = (site for name, site in here if f"::{qualified}".endswith(f"::{name.removeprefix('::')}"))
-        if named := dict.fromkeys(ending):
-            return named
+        sites_in_folder = by_folder.get(folder, ())
+        suffix_matches = (
+            site
+            for name, site in sites_in_folder
+            if f"::{qualified}".endswith(f"::{name.removeprefix('::')}")
+        )
+        if matching := dict.fromkeys(suffix_matches):
+            return matching
     return {}
 
 
 def _launches(files: TreeFiles, results: Mapping[str, UnitReport]) -> dict[VariantKey, dict[str, SitesBelow]]:
-    """The launches in each benchmark's variant by unqualified name and folder, in file order.
+    """The launches by benchmark and variant, then by the kernel's unqualified name, then by folder.
 
-    A folder has the first `MAX_SITES` of each name in or below it.
+    A folder has at most `MAX_SITES` of each name, from files in or below it. A launch of `wave::step` in
+    `app/src/a.cu` is at `[(benchmark, variant)]["step"]` in the folders `app/src`, `app` and `""`.
     """
     sites: dict[VariantKey, dict[str, SitesBelow]] = defaultdict(lambda: defaultdict(dict))
-    written = [(root, result.launches) for root, result in sorted(results.items())]
-    written += [(launch[1].path, (launch,)) for launch in files.launches]
-    for root, launches in written:
+    launches_of_files = [(root, result.launches) for root, result in sorted(results.items())]
+    launches_of_files += [(launch[1].path, (launch,)) for launch in files.launches]
+    for root, launches in launches_of_files:
         place = files.place(root)
         if place is not None:
-            known = sites[(place.benchmark, place.variant)]
+            of_variant = sites[(place.benchmark, place.variant)]
             for name, site in launches:
-                below = known[name.rpartition("::")[2]]
+                by_folder = of_variant[name.rpartition("::")[2]]
                 for folder in folders_around(site.path):
-                    here = below.setdefault(folder, {})
-                    if len(here) < MAX_SITES:
-                        here[name, site] = None
+                    sites_in_folder = by_folder.setdefault(folder, {})
+                    if len(sites_in_folder) < MAX_SITES:
+                        sites_in_folder[name, site] = None
     return sites

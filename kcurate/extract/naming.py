@@ -1,4 +1,4 @@
-"""Folder names of kernels and pairs: readable, unique, and the same whatever part of a tree is extracted."""
+"""Folder names of kernels and pairs: readable, unique, and independent of what else is extracted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PART_LENGTH = 80
 
 
 def safe_part(name: str) -> str:
-    """`name` as one folder name; if characters had to be replaced, a hash keeps distinct names distinct."""
+    """`name` as one folder name; if characters are replaced, a hash is appended to keep names distinct."""
     safe = _UNSAFE.sub("_", name)
     if safe.startswith((".", "-")):
         safe = "_" + safe
@@ -24,9 +24,9 @@ def safe_part(name: str) -> str:
 
 
 def file_parts(place: Place) -> list[str]:
-    """The folders that represent a file: its path without the suffix `.cu` (other suffixes stay)."""
-    rest = place.rest.removesuffix(".cu") or place.rest
-    return [safe_part(part) for part in rest.split("/")]
+    """The folder names for a file: the parts of its path, without the suffix `.cu` (other suffixes stay)."""
+    path = place.rest.removesuffix(".cu") or place.rest
+    return [safe_part(part) for part in path.split("/")]
 
 
 def kernel_id(suite: str, place: Place, kernel: str) -> str:
@@ -38,7 +38,7 @@ def kernel_id(suite: str, place: Place, kernel: str) -> str:
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """The names in order; repeated ones get the suffix `-2`, `-3`, ..."""
+    """The names in order; repeated ones get the suffixes `-2`, `-3`, ..."""
     taken: dict[str, int] = {}
     result: list[str] = []
     for name in names:
@@ -46,7 +46,7 @@ def unique(names: Iterable[str]) -> list[str]:
         while candidate in taken:
             count += 1
             candidate = f"{name}-{count}"
-        # A name that comes a thousand times is not counted up from 2 a thousand times.
+        # The next search for this name starts here instead of at 2 (a name may occur thousands of times).
         taken[name] = count
         taken.setdefault(candidate, 1)
         result.append(candidate)

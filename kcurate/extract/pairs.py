@@ -1,6 +1,6 @@
 """Natural pairs: matches files of a naive variant folder with files of the optimised one.
 
-First by file name; then the remaining files with kernels by kernel name. Works on records alone. Not
+Files match by name first; then remaining files with kernels match by kernel name. Works on records only. Not
 covered: writing candidates (`kcurate.extract.candidates`).
 """
 
@@ -34,7 +34,7 @@ class PairOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a variant folder; `kernels` in file order, `code` their joint closure."""
+    """A file of a variant folder, its kernels in file order, and `code`: one file with all of them."""
 
     path: str
     place: Place
@@ -44,7 +44,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Match:
-    """A file pair and its outcome; `slow` or `fast` is None for a file without a partner."""
+    """A file pair and its outcome; a file without a partner has None for the other side."""
 
     benchmark: str
     name: str
@@ -56,9 +56,9 @@ class Match:
 
 
 def match_files(files: Iterable[SourceFile], rules: Sequence[PairRule]) -> list[Match]:
-    """Every file pair under `rules`, and every file with kernels in a variant folder that has no partner.
+    """The file pairs under `rules`, and the files with kernels in variant folders that have no partner.
 
-    Each file with kernels is in at least one match; the order depends on the paths alone.
+    Every file with kernels is in at least one match; the order depends on paths only.
     """
     by_benchmark: dict[str, dict[str, list[SourceFile]]] = defaultdict(lambda: defaultdict(list))
     for file in sorted(files, key=lambda file: file.path):
@@ -82,20 +82,21 @@ def match_files(files: Iterable[SourceFile], rules: Sequence[PairRule]) -> list[
 
 
 def _match_rule(benchmark: str, rule: PairRule, variants: dict[str, list[SourceFile]]) -> Iterator[Match]:
+    """The file pairs under one rule: by file name, then by kernel name."""
     fast_files = {file.place.rest: file for file in variants[rule.fast]}
-    left_slow, used = [], set()
+    unmatched_slow, matched_fast = [], set()
     for slow in variants[rule.slow]:
         fast = fast_files.get(slow.place.rest)
         if fast is not None and slow.path.endswith(".cu"):
             outcome = compare(slow, fast)
             yield Match(benchmark, _labelled(_stem(slow), rule), "file", rule, slow, fast, outcome)
             if outcome is not PairOutcome.ONE_SIDED:
-                used.add(fast.path)
+                matched_fast.add(fast.path)
                 continue
         if slow.kernels:
-            left_slow.append(slow)
-    left_fast = [file for file in variants[rule.fast] if file.kernels and file.path not in used]
-    for slow, fast, name in _match_kernels(left_slow, left_fast):
+            unmatched_slow.append(slow)
+    unmatched_fast = [file for file in variants[rule.fast] if file.kernels and file.path not in matched_fast]
+    for slow, fast, name in _match_kernels(unmatched_slow, unmatched_fast):
         yield Match(benchmark, _labelled(name, rule), "kernel", rule, slow, fast, compare(slow, fast))
 
 
@@ -103,22 +104,25 @@ def _match_kernels(
     slow_files: Sequence[SourceFile], fast_files: Sequence[SourceFile]
 ) -> Iterator[tuple[SourceFile, SourceFile, str]]:
     """Match the remaining files by kernel name: equal names first, then similar ones."""
-    free = list(fast_files)
-    for alike in (operator.eq, _similar_name):
-        rest = []
+    free_fast = list(fast_files)
+    for names_match in (operator.eq, _similar_name):
+        unmatched = []
         for slow in slow_files:
             names = [kernel.name for kernel in slow.kernels]
-            fits = (fast for fast in free if any(alike(a, b.name) for a in names for b in fast.kernels))
-            partner = next(fits, None)
+            partners = (
+                fast for fast in free_fast if any(names_match(a, b.name) for a in names for b in fast.kernels)
+            )
+            partner = next(partners, None)
             if partner is None:
-                rest.append(slow)
+                unmatched.append(slow)
                 continue
-            free.remove(partner)
+            free_fast.remove(partner)
             yield slow, partner, slow.kernels[0].name if len(slow.kernels) == 1 else _stem(slow)
-        slow_files = rest
+        slow_files = unmatched
 
 
 def _similar_name(left: str, right: str) -> bool:
+    """Whether the common prefix of two names covers `NAME_MATCH` of the shorter one."""
     left, right = left.lower(), right.lower()
     common = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     shorter = min(len(left), len(right))
@@ -140,6 +144,7 @@ def compare(slow: SourceFile, fast: SourceFile) -> PairOutcome:
 
 
 def _code_hashes(file: SourceFile) -> list[str | None]:
+    """The hashes of a file's kernels as machine code, sorted; [None]: one was not compiled."""
     hashes = [kernel.compiled.code_sha256 if kernel.compiled else None for kernel in file.kernels]
     return [None] if None in hashes else sorted(hashes, key=str)
 

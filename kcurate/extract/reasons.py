@@ -1,6 +1,6 @@
-"""Why a file that contains `__global__` gives no kernel, in one line, and what to do about it.
+"""Why a file that contains `__global__` has no kernel, in one line, and what to do about it.
 
-Not covered: files without the word; kernels that do not compile (their record has the compiler's log).
+Not covered: files without the word; kernels that do not compile (the compiler's log is in their record).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DECLARED = re.compile(rb"\b__global__\b[^{};]*;")
 
 @dataclass(frozen=True)
 class Reason:
-    """The outcome of a file without kernels, why, and what to do (None: nothing is lost)."""
+    """The outcome of a file without kernels, the reason, and a hint (None: nothing is lost)."""
 
     outcome: FileOutcome
     why: str
@@ -32,7 +32,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Lost:
-    """A function that could not be taken: its name and line, the outcome, why."""
+    """A function that could not be extracted: its name and line, the outcome, the reason."""
 
     name: str
     line: int
@@ -47,19 +47,19 @@ def reason(
     failed: str | None,
     line_of: Callable[[str, int], int] = lambda path, line: line,
 ) -> Reason:
-    """Why a file gives no kernel.
+    """Why a file has no kernel.
 
-    `units` are the reports of the units that it was read in; `failed` says what ended the others; `line_of`
-    gives a line of a part as one of its file.
+    `units` are the reports of the units that include it; `failed` is the error that ended the others.
+    `line_of` converts a line of a part to one of its file.
     """
     failed = next((unit.failed for unit in units if unit.failed), failed)
     if failed:
         why, hint = f"reading it failed: {failed}", "leave it out with --exclude"
         return Reason(FileOutcome.PARSER_FAILED, why, hint)
-    hidden = [each for unit in units for each in unit.hidden if each.path == path]
+    hidden = [branch for unit in units for branch in unit.hidden if branch.path == path]
     unevaluated = {(c.path, c.line): c.why for unit in units for c in unit.unevaluated}
     if hidden:
-        first = min(hidden, key=lambda each: each.line)
+        first = min(hidden, key=lambda branch: branch.line)
         why = f"its kernels lie behind {first.text} (line {line_of(path, first.line)})"
         if cause := unevaluated.get((path, first.line)):
             why += f", which could not be evaluated: {cause}"
@@ -76,6 +76,7 @@ def _asked(names: Iterable[str]) -> str:
 
 
 def _by_text(data: bytes) -> Reason:
+    """The reason that the text alone gives."""
     bare = blank_literals(blank_comments(data))
     if not _MARK.search(bare):
         return Reason(FileOutcome.NO_KERNEL, "__global__ stands only in comments or strings")
@@ -96,9 +97,10 @@ def reasons(
     texts: Mapping[str, bytes],
     line_of: Callable[[str, int], int],
 ) -> dict[str, Reason]:
-    """The reason of every file of `roots` that is not among those with kernels, by path.
+    """The reason for every file of `roots` without kernels, by path.
 
-    `roots` are the units that each file may be read from, `failed` says why a unit has no report.
+    `roots` maps a file to the units it may be read from; `failed` maps a unit to the error for which it has
+    no report.
     """
     reasons_by_file = {}
     for path in sorted(roots.keys() - set(with_kernels)):

@@ -1,4 +1,4 @@
-"""Outcomes of files, kernels and pairs: counts for the summary, and one line each on disk."""
+"""Outcomes of files, kernels and pairs: counts for the summary, and one line for each on disk."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ LOST = (
 UTF_16_HINT = "text in UTF-16 is not read: iconv -f UTF-16 -t UTF-8"
 # A kernel whose files contradict `--licence`, or restrict use.
 REFUSED = "refused"
-# So many includes that were not found are named with a kernel that does not compile.
+# Missing includes named with a kernel that does not compile.
 MAX_NAMES = 4
 
-
-# So many files without kernels are named on stderr, and so many reasons where there is no kernel at all.
+# Files without kernels named on stderr; reasons given if there is no kernel at all.
 MAX_LINES, MAX_REASONS = 20, 3
-# So many kernels, files and pairs are listed in a summary; the run's folder has a line for each.
+# Items listed in a summary; the run's folder has a line for each.
 MAX_ITEMS = 100_000
 REPORTS = "files", "pairs", "conditions"
 # Written only where two readers disagree.
@@ -55,7 +54,7 @@ _RARE = frozenset({"__global__", "@triton.jit", "same_named_files", SECOND})
 
 @dataclass(frozen=True)
 class Entry:
-    """An item of the summary (`Run.item`); `file` is a report of the run, or that of the kernel."""
+    """An item of the summary (`Run.item`); `file` names a report of the run, or the kernel's record."""
 
     kind: str
     name: str
@@ -70,8 +69,9 @@ class Entry:
 class PartReport:
     """What became of the files, kernels and pairs of one part of a tree.
 
-    `lines` are those of the run's reports. `reasons`: why a file gave no kernel, and whether something is
-    lost. `refused` counts kernels by why they are. `readers`: why a reader failed on a file.
+    `lines` is the text for each report of the run. `reasons` are (why a file has no kernel, whether something
+    is lost). `refused` counts refused kernels by reason. `readers` are the errors of file readers.
+    `marks_in_text` counts `__global__`.
     """
 
     counts: Mapping[str, Mapping[str, int]]
@@ -83,7 +83,7 @@ class PartReport:
     marks_in_text: int = 0
 
     def plus(self, other: PartReport) -> PartReport:
-        """Both together."""
+        """The sum of two reports."""
         counts, lines = {**self.counts, **other.counts}, {**self.lines, **other.lines}
         return PartReport(
             {name: Counter(self.counts.get(name)) + Counter(other.counts.get(name)) for name in counts},
@@ -108,7 +108,7 @@ class KernelOutcome(StrEnum):
 def file_outcomes(
     files: TreeFiles, tree: TreeKernels, min_device_fraction: float | None
 ) -> dict[str, FileOutcome]:
-    """The outcome of every file found by the walk, by path; None: the threshold of the suite's manifest."""
+    """The outcome of each file found by the walk, by path; no `min_device_fraction`: the suite's."""
     least = (
         min_device_fraction if min_device_fraction is not None else files.tree.manifest.min_device_fraction
     )
@@ -167,7 +167,7 @@ def _counted(outcomes: Iterable[str]) -> dict[str, int]:
 def part_report(
     files: TreeFiles, tree: TreeKernels, matches: Sequence[Match], least: float | None
 ) -> PartReport:
-    """What became of everything in a part; `least` is the least share of device code (None: the suite's)."""
+    """The report of a part; `least` is the minimum device fraction (None: the suite's threshold)."""
     outcomes = file_outcomes(files, tree, least)
     return PartReport(
         counts=_counts(tree, outcomes, matches),
@@ -194,7 +194,7 @@ def part_report(
 
 
 def _failed_readers(files: TreeFiles) -> Iterator[str]:
-    """A line for each file on which a reader failed, with the reason."""
+    """For each file on which a reader failed, a line with the reason."""
     for file in files.found:
         if file.outcome is FileOutcome.READER_FAILED:
             path = files.tree.root / file.path
@@ -207,7 +207,7 @@ def _failed_readers(files: TreeFiles) -> Iterator[str]:
 def _items(
     tree: TreeKernels, outcomes: Mapping[str, FileOutcome], matches: Sequence[Match]
 ) -> Iterator[Entry]:
-    """Every kernel, pair, and file from which something was expected; `files.jsonl` has all files."""
+    """All kernels and pairs, and the files that should have had kernels; `files.jsonl` lists all files."""
     for path, outcome in sorted(outcomes.items()):
         reason = tree.reasons.get(path)
         if outcome in LOST or (reason is not None and reason.hint is not None):
@@ -265,11 +265,11 @@ def _pair_lines(tree: TreeKernels, matches: Sequence[Match]) -> Iterator[dict[st
 
 
 def _second_lines(tree: TreeKernels) -> Iterator[dict[str, Any]]:
-    """What two readers do not agree on."""
+    """The findings on which the two readers disagree."""
     for finding in tree.second:
         if finding.seen not in AGREED:
-            place = {"suite": tree.tree.suite, "path": finding.path, "line": finding.line}
-            yield {**place, "kernel": finding.kernel, "seen": str(finding.seen), "what": finding.what}
+            location = {"suite": tree.tree.suite, "path": finding.path, "line": finding.line}
+            yield {**location, "kernel": finding.kernel, "seen": str(finding.seen), "what": finding.what}
 
 
 def _lines(lines: Iterable[Mapping[str, Any]]) -> str:
@@ -277,7 +277,7 @@ def _lines(lines: Iterable[Mapping[str, Any]]) -> str:
 
 
 class Tally:
-    """What became of everything so far: counts in memory, one line each in the run's folder."""
+    """The outcomes so far: counts in memory, a line for each item in the run's folder."""
 
     def __init__(self, record: Run) -> None:
         self.record = record
@@ -292,7 +292,7 @@ class Tally:
         self._waiting: list[PartReport] | None = []
 
     def begin(self) -> None:
-        """The run's folder is there: write what was added before, and everything else at once."""
+        """Start writing: the run's folder exists now. Reports added earlier are written first."""
         waiting, self._waiting = self._waiting or [], None
         for name in REPORTS:
             store.write_bytes(self.record.folder / f"{name}.jsonl", b"", durable=False)
@@ -300,7 +300,7 @@ class Tally:
             self._write(report)
 
     def add(self, report: PartReport) -> None:
-        """Add a part."""
+        """Add the report of a part."""
         for name, counts in report.counts.items():
             self.counts.setdefault(name, Counter()).update(counts)
         self.reasons = sorted([*self.reasons, *(line for line, _ in report.reasons)])[:MAX_REASONS]
@@ -329,12 +329,12 @@ class Tally:
                 self.record.item(*text, passed=entry.passed, file=file, then=entry.then)
 
     def nonzero(self) -> dict[str, dict[str, int]]:
-        """The counts, without kinds that are rare and did not occur."""
+        """The counts, without rare kinds that did not occur."""
         items = {name: dict(sorted(counts.items())) for name, counts in self.counts.items()}
         return {name: counts for name, counts in items.items() if counts or name not in _RARE}
 
     def tell(self, *, pairs: bool) -> None:
-        """Note what is worth a line; `pairs`: whether pairs were looked for."""
+        """Note what the user should know; `pairs`: whether pairs were searched for."""
         note, files = self.record.note, self.record.folder / FILES
         if dropped := self.counts["files"][FileOutcome.BELOW_DEVICE_FRACTION]:
             note(f"{dropped} files are below the device fraction; their kernels are kept: {files}")
@@ -348,13 +348,13 @@ class Tally:
             note(f"{count} kernel{'s' if count > 1 else ''} refused: {why}")
         if len(self._refused) > MAX_LINES:
             note(f"kernels refused for {len(self._refused) - MAX_LINES} more reasons")
-        if pairs and self._marks:  # not for kernels that are named
+        if pairs and self._marks:  # `pairs` is False if the caller asked for named kernels
             note(self._accounted())
         if unread := self.counts["kernels"][KernelOutcome.UNREAD]:
             note(f"{unread} kernels were not extracted (macros define or hide them): {files}")
         if unevaluated := self.counts["conditions"]["unevaluated"]:
-            left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
-            note(f"{left}: {self.record.folder / 'conditions.jsonl'}")
+            skipped = f"{unevaluated} conditions could not be evaluated, their branches are left out"
+            note(f"{skipped}: {self.record.folder / 'conditions.jsonl'}")
         second = {seen: count for seen, count in self.counts.get(SECOND, {}).items() if seen not in AGREED}
         if second:
             listed = ", ".join(f"{count} {seen.replace('_', ' ')}" for seen, count in sorted(second.items()))
@@ -363,7 +363,7 @@ class Tally:
             note(f"the summary lists {MAX_ITEMS} of {self._listed} kernels, files and pairs: {files}")
 
     def _accounted(self) -> str:
-        """One line that holds the count of `__global__` by outcome to that of the text."""
+        """A line that compares the number of `__global__` by outcome with that in the text."""
         marks = self.counts["__global__"]
         by_outcome = ", ".join(
             f"{count} {outcome.replace('_', ' ')}" for outcome, count in marks.most_common()

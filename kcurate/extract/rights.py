@@ -1,7 +1,7 @@
-"""Whose a kernel is: the licence of each file that its code is from, what states it, who holds the copyright.
+"""The licence of each file that a kernel's code is from, the text that states it, and the copyright holders.
 
-A file speaks for itself; one that says nothing is under the nearest LICENSE or COPYING file, up to the top of
-its repository; where there is none either, `--licence` counts. Not covered: reading one text
+A licence stated in the file itself applies. A file without one is under the nearest LICENSE or COPYING file,
+up to the top of its repository; without that too, `--licence` applies. Not covered: reading one text
 (`kcurate.core.licence_texts`).
 """
 
@@ -29,7 +29,7 @@ SILENT = Notices()
 Stated = tuple[Sourced | None, ...]
 MAX_LICENCE_BYTES = 1_000_000
 MAX_HOLDERS = 20
-# Texts of licences; those of third parties are about other files.
+# Names of licence files; those of third parties (`THIRD_PARTY_LICENSES`) are about other files.
 _LICENCE_FILE = re.compile(
     r"(?!(?i:.*(?:third|3rd)))(?i:(?:\w+[-_])?(?:un)?(?:licen[cs]es?|copying|copyright|eula)(?:[-_]\w+)*)"
     r"(?:[-_.][A-Z0-9.]+)*(?i:\.(?:txt|md|rst|html|pdf|rtf))?"
@@ -38,9 +38,10 @@ _LICENCE_FILE = re.compile(
 
 @dataclass(frozen=True)
 class RightsTask:
-    """Files whose rights are wanted: the tree's root and paths in it.
+    """Files to look up: the tree's root and paths in it.
 
-    `stated`: what the row of a path and the rows of its copies state (None: a tree without rows).
+    `stated` maps a path to the licences that its dataset row and the copies of that row state (None: a tree
+    without rows).
     """
 
     root: Path
@@ -50,7 +51,7 @@ class RightsTask:
 
 @dataclass(frozen=True)
 class FileRights:
-    """A file's licence and what states it; `barrier` is what prevents one that counts."""
+    """A file's licence and where it is stated; `barrier` is a statement that rules a licence out."""
 
     path: str
     license: Sourced | None = None
@@ -64,15 +65,16 @@ def read_rights(task: RightsTask) -> list[FileRights]:
     nearest: dict[Path, Notices] = {}
     if (stated := task.stated) is not None:
         return [_row_rights(task.root, path, nearest, stated.get(path, ())) for path in task.paths]
-    top = next((each for each in (task.root, *task.root.parents) if (each / ".git").exists()), task.root)
+    repositories = (folder for folder in (task.root, *task.root.parents) if (folder / ".git").exists())
+    top = next(repositories, task.root)
     return [_file_rights(task.root, path, top, nearest) for path in task.paths]
 
 
 def _row_rights(root: Path, path: str, nearest: dict[Path, Notices], stated: Stated) -> FileRights:
-    """A row's rights: its own words or licence file together with what its copies' rows state.
+    """The rights of a dataset row: those of its text or licence file, combined with the rows of its copies.
 
-    The strictest counts: each of these licences holds, and where a row with no words of its own has a copy
-    under an unknown licence, its licence is unknown.
+    All their licences apply together. If the row's own text states none and a copy has an unknown licence,
+    the row's licence is unknown.
     """
     known = [licence for licence in stated if licence is not None]
     columns = Notices(_joined(known)) if known and len(known) == len(stated) else Notices()
@@ -85,7 +87,7 @@ def _row_rights(root: Path, path: str, nearest: dict[Path, Notices], stated: Sta
 def _file_rights(
     root: Path, path: str, top: Path, nearest: dict[Path, Notices], otherwise: Notices = SILENT
 ) -> FileRights:
-    """`otherwise`: what counts where there is no licence file."""
+    """The rights of one file; `otherwise` applies if there is no licence file."""
     data = read_source(root / path)
     if not isinstance(data, bytes):
         return FileRights(path, barrier=Sourced("cannot be read", path))
@@ -99,7 +101,7 @@ def _file_rights(
 
 
 def _nearest(folder: Path, root: Path, top: Path, known: dict[Path, Notices]) -> Notices:
-    """What the licence files of the folder say together, else those of the folders above it."""
+    """The statements of the licence files in the nearest folder that has any, from `folder` up to `top`."""
     if folder not in known:
         files = [_licence_file(path, root) for path in _licence_files(folder)]
         spoken = [notices for notices in files if not notices.silent]
@@ -133,7 +135,7 @@ def _licence_file(path: Path, root: Path) -> Notices:
 
 
 def _together(files: list[Notices]) -> Notices:
-    """What several licence files of one folder say: all of it applies, and none of it if one is a barrier."""
+    """The statements of several licence files of one folder: all apply; a barrier rules out every licence."""
     barrier = next((file.barrier for file in files if file.barrier), None)
     holders = tuple(holder for file in files for holder in file.holders)
     stated = [file.license for file in files if file.license]
@@ -141,24 +143,24 @@ def _together(files: list[Notices]) -> Notices:
 
 
 def _joined(stated: list[Sourced]) -> Sourced | None:
-    """Several statements as one; each of its places is named."""
-    distinct = list({each.value: each for each in stated}.values())
+    """Several statements as one, with all the places where they are."""
+    distinct = list({statement.value: statement for statement in stated}.values())
     if len(distinct) < 2:
         return distinct[0] if distinct else None
-    return Sourced(joint(each.value for each in distinct) or "", ", ".join(map(place, distinct)))
+    return Sourced(joint(statement.value for statement in distinct) or "", ", ".join(map(place, distinct)))
 
 
 def place(stated: Sourced) -> str:
-    """Where a statement stands, as text."""
+    """The place of a statement as text: `file` or `file:line`."""
     return f"{stated.where}:{stated.line}" if stated.line else stated.where
 
 
 def with_rights(
     tree: TreeKernels, licence: str | None, pool: Pool, stated: Mapping[str, Stated] | None = None
 ) -> TreeKernels:
-    """The kernels with licence and holders; `licence` is the value of `--licence` (None: not given).
+    """The kernels with their licence and holders; `licence` is the value of `--licence` (None: not set).
 
-    `stated`: for rows of a dataset, what the row of a path and each copy of it state.
+    `stated`: for rows of a dataset, the licences that the row of a path and its copies state.
     """
     paths = sorted({path for kernel in tree.kernels for path in _paths(kernel)})
     tasks = [
@@ -190,9 +192,16 @@ def _with_rights(kernel: Kernel, tree: Tree, files: Mapping[str, FileRights], li
         option = Sourced(licence, OPTION) if licence else None
         barrier = next((part.barrier for part in parts if part.barrier), None)
         licences = [part.license or option for part in parts]
-        stated = None if barrier or None in licences else _joined([each for each in licences if each])
-        stating = (part.license for part in parts if part.license)
-        against = barrier or next((each for each in stating if licence and not _agree(licence, each)), None)
+        stated = (
+            None
+            if barrier or None in licences
+            else _joined([statement for statement in licences if statement])
+        )
+        file_licences = (part.license for part in parts if part.license)
+        contradicting = (
+            statement for statement in file_licences if licence and not _agree(licence, statement)
+        )
+        against = barrier or next(contradicting, None)
         if against is not None:
             says = f"{place(against)} says {against.value!r}"
             refused = f"{OPTION} says {licence!r}, but {says}" if licence else says
@@ -203,7 +212,7 @@ def _with_rights(kernel: Kernel, tree: Tree, files: Mapping[str, FileRights], li
 
 
 def _agree(licence: str, stated: Sourced) -> bool:
-    """Whether a file's licence is the given one, or one that the given one leaves to choose."""
+    """Whether the value of `--licence` is the file's licence or offers it as a choice."""
     choices = [] if "(" in licence or " AND " in licence else licence.split(" OR ")
     return (
         same(licence, stated.value)

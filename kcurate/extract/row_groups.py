@@ -1,8 +1,8 @@
-"""Rows of shards grouped by repository, on disk: no process ever holds more than a few megabytes of them.
+"""Groups the rows of shards by repository, on disk: no process ever holds more than a few megabytes of rows.
 
-Each shard is read once, in a worker, and written as chunks; a chunk is an Arrow file with one record batch
-for each *group*, and a repository belongs to one group. Of rows that hold a kernel a chunk also has hashes,
-which find copies. Not covered: which copy is kept (`kcurate.extract.copies`).
+Each shard is read once, in a worker, and written as chunks. A chunk is an Arrow file with one record batch
+for each *group*; all rows of a repository are in one group. For rows that hold a kernel, a chunk also has
+hashes to find copies. Not covered: which copy is kept (`kcurate.extract.copies`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kcurate.cuda_source.compare import minhash
 from kcurate.errors import InputError
 from kcurate.extract.shards import BadRow, Row, RowOutcome, Shard, rows
 
-# A file with neither defines no kernel: only such rows are compared with others.
+# A file with neither word defines no kernel; only rows with one are compared with others.
 MARKS = b"__global__", b"triton"
 CHUNK_BYTES = 32 * 1024 * 1024
-# The number of a row in all shards: that of its shard times this, plus that in the shard.
+# The ordinal of a row: the number of its shard times this, plus the row's number in the shard.
 ROWS_OF_A_SHARD = 1 << 40
 MAX_LISTED = 1000
-# Rows alike to this degree are near duplicates; `kcurate build` has the same limit for pairs.
+# Rows with this MinHash similarity are near duplicates; `kcurate build` has the same limit for pairs.
 NEAR = 0.95
 BAND_ROWS = minhash.rows_of_a_band(NEAR)
 BANDS = minhash.PERMUTATIONS // BAND_ROWS
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ShardTask:
-    """A shard to read: its number, the values of `--column`, and how many groups there are."""
+    """A shard to read: its number, the values of `--column`, the number of groups, the output folder."""
 
     shard: Shard
     number: int
@@ -54,7 +54,10 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What became of a shard: its chunks, and rows by outcome; `bad`: the first that cannot be read."""
+    """What became of a shard: its number of chunks, and rows counted by outcome.
+
+    `bad` are the first rows that cannot be read; `refused`: why the shard could not be read to its end.
+    """
 
     chunks: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class ShardReport:
 
 @dataclass(frozen=True)
 class Stored:
-    """A row as grouped: `ordinal` is its number in all shards."""
+    """A row of a group; `ordinal` is its number in all shards."""
 
     ordinal: int
     content: bytes
@@ -75,17 +78,17 @@ class Stored:
 
 
 def report_path(folder: Path, number: int) -> Path:
-    """Where the report of a shard is; it is written last, so it says that the shard was read to its end."""
+    """The path of a shard's report, which is written last: if it exists, the shard is done."""
     return folder / "shards" / f"{number}.json"
 
 
 def chunk_path(folder: Path, number: int, chunk: int) -> Path:
-    """The rows of a chunk; its hashes are beside it, with the suffix `.npz`."""
+    """The path of a chunk's rows; its hashes have the same name with the suffix `.npz`."""
     return folder / "chunks" / f"{number}-{chunk}.arrow"
 
 
 def read_report(path: Path, cls: type[T]) -> T | None:
-    """The report of a task that was done; None: it was not."""
+    """The report of a finished task; None: it is not finished."""
     try:
         data = json.loads(path.read_bytes())
     except OSError:
@@ -94,7 +97,7 @@ def read_report(path: Path, cls: type[T]) -> T | None:
 
 
 def read_shard(task: ShardTask) -> ShardReport:
-    """Read a shard in a worker and write its chunks and its report.
+    """Read a shard in a worker; write its chunks and its report.
 
     Raises:
         InputError: they cannot be written. RemoteError: the Hub is unreachable.
@@ -137,7 +140,7 @@ def read_shard(task: ShardTask) -> ShardReport:
 
 
 def group_of(row: Row, groups: int) -> int:
-    """The group of a row's repository and revision; a row that names none is a repository by itself."""
+    """The group of a row's repository and revision; a row without a repository is one by itself."""
     name = row.content if row.repository is None else f"{row.repository}\0{row.revision or ''}".encode()
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest()) % groups
 
@@ -158,7 +161,7 @@ def _write_chunk(task: ShardTask, chunk: int, chunk_rows: Sequence[Row]) -> None
             contents = column([row.content for row in members], pa.large_binary())
             texts = ([getattr(row, name) for row in members] for name in _TEXTS)
             columns = (
-                column([None if each is None else each.encode() for each in text], pa.large_string())
+                column([None if value is None else value.encode() for value in text], pa.large_string())
                 for text in texts
             )
             writer.write_batch(pa.record_batch([numbers, contents, *columns], _schema()))
@@ -168,13 +171,15 @@ def _write_chunk(task: ShardTask, chunk: int, chunk_rows: Sequence[Row]) -> None
 
 
 def column(values: Sequence[bytes | None], kind: Any) -> Any:
-    """An Arrow column; `pa.array` would import pandas where it is installed, which takes half a second."""
+    """An Arrow column. Not by `pa.array`, which imports pandas if it is installed (half a second)."""
     import pyarrow as pa
 
-    there = [value or b"" for value in values]
-    ends = np.cumsum([0, *map(len, there)], dtype=np.int64)
-    known = np.packbits(np.array([value is not None for value in values], bool), bitorder="little")
-    return pa.Array.from_buffers(kind, len(values), list(map(pa.py_buffer, (known, ends, b"".join(there)))))
+    contents = [value or b"" for value in values]
+    ends = np.cumsum([0, *map(len, contents)], dtype=np.int64)
+    validity = np.packbits(np.array([value is not None for value in values], bool), bitorder="little")
+    return pa.Array.from_buffers(
+        kind, len(values), list(map(pa.py_buffer, (validity, ends, b"".join(contents))))
+    )
 
 
 _TEXTS = ("path", "repository", "revision", "licence")
@@ -188,7 +193,7 @@ def _schema() -> Any:
 
 
 def _hashes(first: int, placed: Sequence[tuple[int, int, Row]]) -> bytes:
-    """Of the rows that hold a kernel: digest, ordinal, group, repository, licence, bands and signature."""
+    """The `.npz` file for a chunk: an array entry for each row that holds a kernel."""
     marked = [(group, row) for group, _, row in placed if any(mark in row.content for mark in MARKS)]
     licences = sorted({row.licence or "" for _, row in marked})
     number_of = {licence: number for number, licence in enumerate(licences)}
@@ -212,13 +217,13 @@ def _hashes(first: int, placed: Sequence[tuple[int, int, Row]]) -> bytes:
 
 
 def _numbers(texts: Iterator[bytes]) -> Array:
-    """128 bits of each text's hash, (n, 2) uint64."""
+    """128 bits of each text's hash: (n, 2) uint64."""
     digests = b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
     return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
 
 def read_group(folder: Path, chunks: Sequence[tuple[int, int]], group: int) -> list[Stored]:
-    """The rows of a group, in the order of the shards; `chunks` are (shard, chunk)."""
+    """The rows of a group in the order of the shards; `chunks` are (shard, chunk)."""
     import pyarrow as pa
 
     stored: list[Stored] = []

@@ -1,8 +1,8 @@
-"""Asks libclang (extra `clang`) how it reads a unit: a sandboxed process for each, with a time limit.
+"""Has libclang (extra `clang`) read a unit, in a sandboxed process with a time limit for each text.
 
-Without the extra, the CUDA headers or a sandbox there is no second reader. What a process answers may be
-anything, since it has read a stranger's text. Not covered: the process (`kcurate.extract.clang_worker`), what
-a reading is good for (`kcurate.cuda_source.launches.second_reading`).
+Without the extra, the CUDA headers or a sandbox there is no second reader. A process has parsed untrusted
+text, so its answer is untrusted too. Not covered: the process itself (`kcurate.extract.clang_worker`), and
+what a reading is used for (`kcurate.cuda_source.launches.second_reading`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kcurate.judge.workers.inside import isolation
 
 PACKAGE = "libclang-ng"
 UNIT, PRECOMPILED = "unit.cu", "first.pch"
-# An alias of this name and a number behind the text holds an instance that is asked about.
+# The names of the aliases that hold name expressions: this and the expression's number.
 STATED = "kcurate_stated_"
 MAX_ANSWER_BYTES = 16 << 20
 MAX_PRECOMPILED_BYTES = 256 << 20
@@ -39,7 +39,7 @@ BOOT = (
 )
 # The C library's headers.
 SYSTEM = "/usr/include", "/usr/local/include"
-# Absolute, since a precompiled header holds the path of its source.
+# Absolute, since a precompiled header contains the path of its source.
 HEADERS = Path(__file__).resolve().with_name("clang_headers")
 FIRST = HEADERS / "first.h"
 WORKER = HEADERS.with_name("clang_worker.py")
@@ -47,7 +47,7 @@ _OPTIONS = (
     "-x", "cuda", "--cuda-host-only", "--cuda-gpu-arch=sm_90", "-nocudalib", "-nostdinc++", "-ferror-limit=0",
     "-Wno-everything", "-D_ALLOW_UNSUPPORTED_LIBCPP",
 )  # fmt: skip
-_BEGUN = "-nocudainc", "-include-pch", PRECOMPILED
+_WITH_PRECOMPILED = "-nocudainc", "-include-pch", PRECOMPILED
 CRASHED = "libclang crashed, or took too long"
 # The headers of CUDA 13 need C++17.
 _NEWER = "20", "23"
@@ -57,70 +57,89 @@ _CLOSE = re.compile(rb">(\s*)>(\s*)>(?=\s*\()")
 
 @dataclass(frozen=True)
 class Clang:
-    """libclang's options, the folders that it reads, and a hash of what a reading depends on but the text."""
+    """How to run libclang: its options and the folders it may read.
+
+    `identity` is a hash of everything that a reading depends on, except for the text.
+    """
 
     options: tuple[str, ...]
     folders: tuple[str, ...]
     identity: str
 
     def read(self, text: bytes, expressions: Sequence[str], standard: str | None) -> Reading:
-        """Its reading of a text; one is kept for later runs."""
+        """libclang's reading of a text and of name expressions; readings are cached for later runs."""
         key = compile_cache.key(self.identity, standard, text, tuple(expressions))
-        place = compile_cache.folder("clang") / f"{key}.json"
+        path = compile_cache.folder("clang") / f"{key}.json"
         try:
-            if (known := compile_cache.find(place)) is not None:
-                return codec.from_data(Reading, json.loads(known))
+            if (cached := compile_cache.find(path)) is not None:
+                return codec.from_data(Reading, json.loads(cached))
             reading = self._read(text, expressions, standard)
             if reading.failed is None:
-                compile_cache.keep(place, codec.canonical_json(codec.to_data(reading)))
+                compile_cache.keep(path, codec.canonical_json(codec.to_data(reading)))
             return reading
         except (OSError, RecordError, ValueError, RecursionError) as error:
             return Reading(failed=f"no reading by libclang: {error}")
 
     def _read(self, text: bytes, expressions: Sequence[str], standard: str | None) -> Reading:
+        """The reading, not cached.
+
+        Each expression becomes an alias appended to the text, so an error behind the text's end belongs to an
+        expression.
+        """
         options = [*self.options, standard if standard and standard.endswith(_NEWER) else "-std=c++17"]
-        asked = (f"using {STATED}{number} = decltype(&{each});" for number, each in enumerate(expressions))
-        lines = [_closed_up(text), *(line.encode() for line in asked)]
+        aliases = (
+            f"using {STATED}{number} = decltype(&{expression});"
+            for number, expression in enumerate(expressions)
+        )
+        lines = [_closed_up(text), *(line.encode() for line in aliases)]
         text = b"\n".join(lines)
         reading = Reading(failed="nothing is precompiled")
-        if begun := self._precompiled(options):
-            reading = self._answer({UNIT: text, PRECOMPILED: begun}, [*options, *_BEGUN])
-        # What is precompiled fits its headers alone, and these may have been installed anew.
+        if header := self._precompiled(options):
+            reading = self._answer({UNIT: text, PRECOMPILED: header}, [*options, *_WITH_PRECOMPILED])
+        # A precompiled header fails if the headers it was made from have been installed anew since.
         if reading.failed not in (None, CRASHED):
             reading = self._answer({UNIT: text}, options)
         starts = list(accumulate(len(line) + 1 for line in lines))
         refused = [(bisect_right(starts, at) - 1, why) for at, why in reading.errors if at >= starts[0]]
-        errors = tuple(each for each in reading.errors if each[0] < starts[0])
+        errors = tuple((at, why) for at, why in reading.errors if at < starts[0])
         return replace(reading, refused=tuple(refused), errors=errors)
 
     def _answer(self, files: Mapping[str, bytes], options: Sequence[str]) -> Reading:
+        """The reading of one process; `failed` is set if the process gave none."""
         answer = self._run(UNIT, files, options)
         return codec.from_data(Reading, json.loads(answer)) if answer else Reading(failed=CRASHED)
 
     def _precompiled(self, options: Sequence[str]) -> bytes:
-        """What every file begins with, made once; empty: it cannot be made."""
-        place = compile_cache.folder("clang") / f"{compile_cache.key(self.identity, *options)}.pch"
-        if (known := compile_cache.find(place)) is not None:
-            return known
-        if made := self._run(str(FIRST), {}, options, PRECOMPILED):
-            compile_cache.keep(place, made)
-        return made
+        """The precompiled header that every text begins with, cached; empty: it cannot be compiled."""
+        path = compile_cache.folder("clang") / f"{compile_cache.key(self.identity, *options)}.pch"
+        if (cached := compile_cache.find(path)) is not None:
+            return cached
+        if header := self._run(str(FIRST), {}, options, PRECOMPILED):
+            compile_cache.keep(path, header)
+        return header
 
-    def _run(self, source: str, files: Mapping[str, bytes], options: Sequence[str], made: str = "") -> bytes:
-        """What a process wrote to `made`, else printed; empty: it crashed or took too long."""
-        with tempfile.TemporaryDirectory(prefix="kcurate-clang-") as name:
-            folder = Path(name)
+    def _run(
+        self, source: str, files: Mapping[str, bytes], options: Sequence[str], output: str = ""
+    ) -> bytes:
+        """What a process wrote to the file `output` (empty: to stdout); empty if it crashed or took too long.
+
+        `files` are put into its working folder first.
+        """
+        with tempfile.TemporaryDirectory(prefix="kcurate-clang-") as scratch:
+            folder = Path(scratch)
             for path, content in files.items():
                 (folder / path).write_bytes(content)
-            words = [[each for each in sys.path if each], source, made, STATED, options, self.folders]
-            kept = {each: os.environ[each] for each in ("PATH", "LD_LIBRARY_PATH") if each in os.environ}
+            import_path = [entry for entry in sys.path if entry]
+            arguments = [import_path, source, output, STATED, options, self.folders]
+            inherited = ("PATH", "LD_LIBRARY_PATH")
+            environment = {name: os.environ[name] for name in inherited if name in os.environ}
             process = subprocess.Popen(
-                [sys.executable, "-c", BOOT, *map(json.dumps, words)],
+                [sys.executable, "-c", BOOT, *map(json.dumps, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=folder,
-                env={**kept, "LC_ALL": "C.UTF-8", "TMPDIR": name, "PYTHONDONTWRITEBYTECODE": "1"},
+                env={**environment, "LC_ALL": "C.UTF-8", "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"},
             )
             try:
                 answer, _ = limited_output.collected(process, time_limits.READ_WITH_CLANG_S, MAX_ANSWER_BYTES)
@@ -129,14 +148,14 @@ class Clang:
             finally:
                 process.kill()
                 process.communicate()
-            if process.returncode or not made:
+            if process.returncode or not output:
                 return b"" if process.returncode else answer
-            with (folder / made).open("rb") as file:
+            with (folder / output).open("rb") as file:
                 return file.read(MAX_PRECOMPILED_BYTES)
 
 
 def find(note: Note) -> Clang | None:
-    """libclang, if it can be used here; `note` receives why an installed one cannot."""
+    """libclang as installed; None: it cannot be used here. `note` gets the reason if it is installed."""
     try:
         installed = distribution(PACKAGE)
     except PackageNotFoundError:
@@ -160,5 +179,5 @@ def find(note: Note) -> Clang | None:
 
 
 def _closed_up(text: bytes) -> bytes:
-    """The text with `<<<` and `>>>` of launches in one piece, and everything else where it was."""
+    """The text with the blanks inside `<<<` and `>>>` of launches moved behind them; no other byte moves."""
     return _CLOSE.sub(rb">>>\1\2", _OPEN.sub(rb"<<<\1\2", text))

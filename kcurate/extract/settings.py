@@ -24,9 +24,9 @@ from kcurate.core.options import (
 class ExtractConfig:
     """What to extract and how.
 
-    `compile` None: if NVRTC is installed. `root`: the tree of paths that belong to no suite; None: each
-    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees. `pairs`: natural
-    pairs too.
+    `compile` None: compile if NVRTC is installed. `root` is the tree of the paths that belong to no suite;
+    None: each folder, or a file's folder, is a tree. `include_dirs` are folders inside the trees. `pairs`:
+    whether natural pairs are wanted.
     """
 
     paths: Annotated[

@@ -1,6 +1,6 @@
-"""Shards of a dataset of files: which there are, and their rows, one at a time.
+"""Shards of a dataset of files: finds them, and reads their rows one at a time.
 
-A shard is a Parquet file or JSON lines, also as `.gz` or `.zst`, on this machine or on the Hub. Not covered:
+A shard is a Parquet or JSON lines file, also as `.gz` or `.zst`, on this machine or on the Hub. Not covered:
 what becomes of a row (`kcurate.extract.row_groups`).
 """
 
@@ -24,7 +24,7 @@ PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson", ".json")
 COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = (PARQUET, *(f"{suffix}{end}" for suffix in LINES for end in ("", *COMPRESSED)))
-# What a row says, and the names of its columns where `--column` gives none: ours, and those of The Stack.
+# The roles of columns, and the names that are tried unless `--column` sets one: ours, then The Stack's.
 COLUMNS = {
     "content": ("content", "text", "code"),
     "path": ("path", "max_stars_repo_path", "file_path"),
@@ -32,9 +32,9 @@ COLUMNS = {
     "revision": ("revision", "revision_id", "max_stars_repo_head_hexsha", "commit"),
     "licence": ("licence", "license", "licenses", "detected_licenses", "max_stars_repo_licenses"),
 }
-# So many bytes of content are decoded at once, if rows are of average size.
+# Bytes of content that are decoded at once, for rows of average size.
 READ_BYTES = 16 * 1024 * 1024
-# A line of JSON with the largest content; a sign may take six bytes, which large files never do.
+# A line of JSON with the largest content. (Escapes can take more, but never do so throughout a large file.)
 MAX_LINE_BYTES = 2 * MAX_FILE_BYTES
 
 
@@ -50,7 +50,10 @@ class RowOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard: its path, or `hf://datasets/USER/NAME@REVISION/PATH`; `size_bytes` as stored."""
+    """A shard: its path, or `hf://datasets/USER/NAME@REVISION/PATH`.
+
+    `size_bytes` is its size as stored, `stamp` its modification time or revision.
+    """
 
     name: str
     size_bytes: int
@@ -59,7 +62,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Row:
-    """One file of a dataset; `number` counts from 0. `licence`: as written, one a line."""
+    """One file of a dataset; `number` counts from 0. `licence` is as written, one in each line."""
 
     number: int
     content: bytes
@@ -71,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row, or (`rows`) several beginning with it, that cannot be read."""
+    """A row that cannot be read; or `rows` consecutive ones, of which it is the first."""
 
     number: int
     outcome: RowOutcome
@@ -80,10 +83,12 @@ class BadRow:
 
 
 def find_shards(sources: Sequence[str]) -> list[Shard]:
-    """The shards of `--from`: files, globs, folders, and datasets on the Hub (`USER/NAME`); each once.
+    """The shards of `--from`, without repetitions.
+
+    A source is a file, a glob, a folder, or a dataset on the Hub (`USER/NAME`).
 
     Raises:
-        InputError: one of them is nothing of that kind. RemoteError: the Hub cannot be asked.
+        InputError: a source is none of these. RemoteError: the Hub is unreachable.
     """
     shards: dict[str, Shard] = {}
     for source in sources:
@@ -126,10 +131,10 @@ def _on_hub(source: str) -> list[Shard]:
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    """Refuse what is not ROLE=NAME.
+    """Refuse values of `--column` that are not ROLE=NAME.
 
     Raises:
-        OptionError: unknown role, or no name.
+        OptionError: a role is unknown, or a name is missing.
     """
     for column in columns:
         role, _, name = column.partition("=")
@@ -139,18 +144,18 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def rows(shard: Shard, columns: Sequence[str] = ()) -> Iterator[Row | BadRow]:
-    """The rows of a shard in their order; `columns` are the values of `--column`.
+    """The rows of a shard in order; `columns` are the values of `--column`.
 
     Raises:
-        InputError: it cannot be opened, or has no such columns.
+        InputError: it cannot be opened, or lacks a column.
     """
-    given = dict(column.split("=", 1) for column in columns)
+    column_options = dict(column.split("=", 1) for column in columns)
     try:
         with _opened(shard.name) as file:
             if shard.name.endswith(PARQUET):
-                yield from _parquet_rows(file, shard, given)
+                yield from _parquet_rows(file, shard, column_options)
             else:
-                yield from _json_rows(file, shard, given)
+                yield from _json_rows(file, shard, column_options)
     except RemoteError:
         raise
     except (OSError, ValueError, EOFError, RuntimeError) as error:
@@ -161,31 +166,31 @@ def _opened(name: str) -> IO[bytes]:
     return hub.open_file(name) if name.startswith(hub.SCHEME) else Path(name).open("rb")
 
 
-def _chosen(shard: Shard, present: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """The column of each role.
+def _chosen(shard: Shard, present: Sequence[str], column_options: Mapping[str, str]) -> dict[str, str]:
+    """The column of each role that the shard has.
 
     Raises:
-        InputError: no content, or a column that `--column` names is missing.
+        InputError: there is no content, or a column that `--column` names is missing.
     """
     chosen = {}
     for role, names in COLUMNS.items():
-        wanted = (given[role],) if role in given else names
-        name = next((each for each in wanted if each in present), None)
+        wanted = (column_options[role],) if role in column_options else names
+        name = next((candidate for candidate in wanted if candidate in present), None)
         if name is not None:
             chosen[role] = name
-        elif role in given or role == "content":
+        elif role in column_options or role == "content":
             have = ", ".join(map(shown, list(present)[:12])) or "none"
             hint = f"it has {have}: --column {role}=NAME"
             raise InputError(f"no column {wanted[0]!r}", where=shown(shard.name), hint=hint)
     return chosen
 
 
-def _parquet_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Iterator[Row | BadRow]:
+def _parquet_rows(file: IO[bytes], shard: Shard, column_options: Mapping[str, str]) -> Iterator[Row | BadRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-    chosen = _chosen(shard, parquet.schema_arrow.names, given)
+    chosen = _chosen(shard, parquet.schema_arrow.names, column_options)
     number = 0
     for index in range(parquet.num_row_groups):
         group = parquet.metadata.row_group(index)
@@ -213,7 +218,7 @@ def _parquet_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> It
 
 
 def _too_large(columns: Iterable[Any]) -> dict[int, int]:
-    """The rows with a value beyond the size of a file, and its bytes: it is not copied out of Arrow."""
+    """The rows with a value above `MAX_FILE_BYTES`, with its size; the value is not copied out of Arrow."""
     large = [column for column in columns if column.nbytes > MAX_FILE_BYTES]
     if not large:
         return {}
@@ -229,7 +234,7 @@ def _too_large(columns: Iterable[Any]) -> dict[int, int]:
     return sizes
 
 
-def _json_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Iterator[Row | BadRow]:
+def _json_rows(file: IO[bytes], shard: Shard, column_options: Mapping[str, str]) -> Iterator[Row | BadRow]:
     import pyarrow as pa
 
     kind = next((kind for end, kind in COMPRESSED.items() if shard.name.endswith(end)), None)
@@ -258,7 +263,7 @@ def _json_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Itera
                 why = _line(data) if isinstance(data, Exception) else "not an object"
                 yield BadRow(number, RowOutcome.NOT_JSON, why)
             else:
-                chosen = chosen or _chosen(shard, list(data), given)
+                chosen = chosen or _chosen(shard, list(data), column_options)
                 yield _row(number, {role: data.get(name) for role, name in chosen.items()})
         number += 1
 
@@ -275,11 +280,12 @@ def _row(number: int, values: Mapping[str, Any]) -> Row | BadRow:
 
 
 def _text(value: Any) -> str | None:
-    """A value as text; a list (of licences) as lines."""
+    """A value as text; the elements of a list (of licences) become lines."""
     if isinstance(value, list):
-        value = "\n".join(sorted({str(each) for each in value if each}))
+        value = "\n".join(sorted({str(element) for element in value if element}))
     return str(value).encode("utf-8", "replace").decode().strip() or None if value is not None else None
 
 
 def _line(error: BaseException) -> str:
+    """An error's message in one line."""
     return (" ".join(str(error).split()) or type(error).__name__)[:200]

@@ -1,7 +1,7 @@
-"""Snapshots: of a repository at one revision, what reading the kernels of one file takes.
+"""Snapshots: the files of a repository at one revision that are needed to read the kernels of one file.
 
-They lie in the workspace, and are named after their content, so equal ones are one. Not covered: units that
-are neither in the kernel's folder nor in one above it.
+They are written to the workspace and named after their content, so equal snapshots are stored once. Not
+covered: units outside the kernel's folder and those above it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kcurate.core import store
 from kcurate.core.worker_pool import Pool
-from kcurate.extract.flags import FlagFinder, given_flags
+from kcurate.extract.flags import CMAKE_FILE, MAKEFILES, FlagFinder, given_flags
 from kcurate.extract.git_objects import Repository
 from kcurate.extract.includes import Reader, by_ending, folders_around, include_graph, reachable
 from kcurate.extract.merge import merge
@@ -26,12 +26,12 @@ from kcurate.forms.readers import SOURCE_SUFFIXES, suffix_of
 from kcurate.records import Kernel
 from kcurate.suites.manifest import GENERIC
 
-# A folder with more sources is a collection of programs: only those that include the kernel's file count, and
-# beyond the second number not even those.
+# A folder with more sources than the first number is a collection of programs: only those that include the
+# kernel's file are written. With more than the second number, none but the kernel's file is.
 MAX_SIBLINGS, MAX_COLLECTED = 24, 100
-# A snapshot has at most so many files, an honest unit a few dozen.
+# At most so many files are written; a typical unit has a few dozen.
 MAX_SNAPSHOT_FILES = 400
-_BUILD_FILES = ("GNUmakefile", "makefile", "Makefile", "CMakeLists.txt")
+_BUILD_FILES = (*MAKEFILES, CMAKE_FILE)
 _LICENCE_FILE = re.compile(r"licen[cs]e|copying|copyright|notice|eula", re.IGNORECASE)
 
 
@@ -54,30 +54,35 @@ class _TreeReader(Reader):
 
 
 def write_snapshot(repository: Repository, commit: str, path: str, snapshots: Path) -> Path:
-    """Write what reading a file at a revision takes; the folder, named after the repository and content."""
+    """Write the files that reading `path` at a revision needs; returns the snapshot's folder.
+
+    The folder's name is made of the repository's name and a hash of the content.
+    """
     listing = repository.files(commit)
     reader = _TreeReader(repository, listing)
     above = list(folders_around(path))
     folder = above[0]
-    sources: dict[str, list[str]] = {each: [] for each in above}
+    sources: dict[str, list[str]] = {folder_above: [] for folder_above in above}
     paths = set()
-    for other in listing:
-        place, name = posixpath.split(other)
-        if place in sources and _is_source(name):
-            sources[place].append(other)
-        elif place in sources and (name in _BUILD_FILES or _LICENCE_FILE.search(name)):
-            paths.add(other)
+    for file in listing:
+        folder_of, name = posixpath.split(file)
+        if folder_of in sources and _is_source(name):
+            sources[folder_of].append(file)
+        elif folder_of in sources and (name in _BUILD_FILES or _LICENCE_FILE.search(name)):
+            paths.add(file)
     roots = {path, *(sources[folder] if len(sources[folder]) <= MAX_SIBLINGS else ())}
-    near = [other for place in above if len(sources[place]) <= MAX_COLLECTED for other in sources[place]]
+    near = [
+        file for folder_of in above if len(sources[folder_of]) <= MAX_COLLECTED for file in sources[folder_of]
+    ]
     graph = include_graph(reader, [path, *near])
-    roots |= {other for other in near if path in reachable(graph, other)}
-    paths |= {other for root in roots for other in reachable(graph, root)}
-    chosen = sorted(other for other in paths if not any(part in listing for part in _parents(other)))
-    digest = store.content_id(*(f"{other} {listing[other]}" for other in chosen))[:12]
+    roots |= {file for file in near if path in reachable(graph, file)}
+    paths |= {file for root in roots for file in reachable(graph, root)}
+    chosen = sorted(file for file in paths if not any(part in listing for part in _parents(file)))
+    digest = store.content_id(*(f"{file} {listing[file]}" for file in chosen))[:12]
     root = snapshots / f"{repository.name}-{digest}"
-    for other in chosen:
-        if not (root / other).exists() and (data := repository.read(listing[other])) is not None:
-            store.write_bytes(root / other, data, durable=False)
+    for file in chosen:
+        if not (root / file).exists() and (data := repository.read(listing[file])) is not None:
+            store.write_bytes(root / file, data, durable=False)
     return root
 
 
@@ -93,7 +98,7 @@ def _parents(path: str) -> list[str]:
 def kernels_of(
     root: Path, path: str, define: tuple[str, ...], licence: str | None
 ) -> tuple[tuple[Kernel, bytes], ...]:
-    """The kernels of one file of a snapshot and their standalone codes, launches in its other files known."""
+    """The kernels of one file of a snapshot with their standalone code; launches in the other files count."""
     ((files,),) = map(bundles, find_files((root,), GENERIC, Filter()))
     with Pool(1) as pool:
         choose_units(files, pool, FlagFinder(root, given_flags(define, (), root), {}))

@@ -43,14 +43,14 @@ AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.
 KERNEL_MARK = b"__global__"
 LAUNCH_MARKS = b"<<<", b"cudaLaunch"
-# Where a kernel begins in a text that is not known, and the name before its parameters.
-_BEGUN = re.compile(rb"\b__global__\b|^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
+# Where a kernel begins in a text computed at run time, and the name before its parameters.
+_KERNEL_START = re.compile(rb"\b__global__\b|^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 _NAME = re.compile(rb"\b(?!__)(\w+)[}\s]*\(")
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
-# A tree of several repositories is read in parts of about so many files.
+# Files of one part of a tree with several repositories.
 BUNDLE_FILES = 2000
-# A kernel in a string that the program computes.
+# The outcome of a kernel in a string that the program computes at run time.
 COMPUTED_TEXT = "computed_text"
 
 
@@ -58,15 +58,16 @@ COMPUTED_TEXT = "computed_text"
 class TreeFiles:
     """One tree, or a part of one: the files found in it, and the units to parse.
 
-    `repository` gives the folder of the repository that a file is in.
-    `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
-    are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
-    includes that no folder gives) are by unit; `with_variants` are those with files of a variant, which are
-    compared with files of others. `modules`: (path, defines Triton functions?) for every Python
-    file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
-    `source_maps`: from each part to its file, by the part's path. `lost`: kernels in texts that are
-    not known, by file. `launches` are those that Python writes, each with the kernel's name;
-    `definitions` are values that it gives to names in the CUDA code, for each name the most frequent one.
+    `repository` returns the folder of the repository that a file is in. `roots` maps each file that may
+    define kernels to the units to parse it from, best first; `launchers` are more units, parsed only for
+    their launches. `flags` and `located` are by unit; `located` has (name, includer, file) for includes that
+    no include folder resolves. `with_variants` are the units with files of a variant folder, which are
+    compared with files of other variants. `modules` are (path, whether it defines Triton functions) of all
+    Python files, empty if none does. `marks` counts the `__global__` in each file's text. `source_maps` maps
+    the path of a part (CUDA text inside another file) to the map from it to its file. `lost` are the kernels
+    in texts that are computed at run time, by file. `launches` are those in Python code, each with the
+    kernel's name. `definitions` are values that Python code gives to macros in CUDA code, the most frequent
+    one for each macro.
     """
 
     tree: Tree
@@ -85,20 +86,20 @@ class TreeFiles:
     definitions: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, path: str) -> str:
-        """The file that a path is, or is a part of."""
+        """The file that a path denotes or is a part of."""
         return self.source_maps[path].file if path in self.source_maps else path
 
     def place(self, path: str) -> Place | None:
-        """Where a file or part belongs: a part in a folder of its file's name."""
+        """The place of a file in the suite; a part is placed in a folder with its file's name."""
         place = self.tree.locate(file := self.file(path))
         return place and replace(place, rest=place.rest + path.removeprefix(file))
 
     def line(self, path: str, line: int) -> int:
-        """A line of a file or part as one of the file."""
+        """The line in the whole file, for a line of a file or of a part of one."""
         return self.source_maps[path].line(line) if path in self.source_maps else line
 
     def span(self, span: Span) -> Span:
-        """A span of a file or part as one of the file, with its path as text."""
+        """The span in the whole file, with a printable path, for a span of a file or of a part of one."""
         span = self.source_maps[span.path].span(span) if span.path in self.source_maps else span
         return replace(span, path=shown(span.path))
 
@@ -106,9 +107,10 @@ class TreeFiles:
 def find_files(
     paths: Sequence[Path], suite: str, filter_: Filter, root: Path | None = None
 ) -> list[TreeFiles]:
-    """Walk the given paths; returns the trees in the order found.
+    """Walk the paths; returns the trees in the order found.
 
-    `root` is the tree of the paths that belong to no suite (None: each folder, or a file's folder, is one).
+    `root` is the tree of the paths that belong to no suite (None: each folder, or a file's folder, is a
+    tree).
 
     Raises:
         InputError: a path is missing, the suite is unknown, or two trees belong to the same suite.
@@ -167,13 +169,12 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a file's bytes determine: `outcome` (None for text), and the names that it includes.
+    """What the bytes of a file tell: its outcome (None: it is text to parse) and the names in its includes.
 
-    `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
-    contains a launch. `macros`: those it defines that expand to `__global__`. `marks` counts
-    `__global__` outside of comments and literals. `source_map`: of a part, to its file. `lost`: kernels
-    in parts of the file whose text is not known. `launches`: those that a Python file writes, with the names;
-    `definitions`: values that it gives to names in CUDA code.
+    `kernel`: whether it contains `__global__`, or for a Python file `@triton.jit`. `launch`: whether it
+    contains a launch. `macros` are those that it defines and that expand to `__global__`. `marks` counts
+    `__global__` outside comments and literals. `source_map` maps a part to its file. `lost`, `launches` and
+    `definitions` as in `TreeFiles`.
     """
 
     path: str
@@ -190,8 +191,9 @@ class Scanned:
 
 
 def scan(task: ScanTask) -> list[Scanned]:
-    """Read files and report what is in them, and in their parts."""
-    return [each for path in task.paths for each in _scan_file(path, read_source(task.root / path))]
+    """Read files and report what is in them and in their parts."""
+    scanned = (_scan_file(path, read_source(task.root / path)) for path in task.paths)
+    return [file_or_part for result in scanned for file_or_part in result]
 
 
 def _scan_file(path: str, data: bytes | FileOutcome) -> list[Scanned]:
@@ -201,26 +203,26 @@ def _scan_file(path: str, data: bytes | FileOutcome) -> list[Scanned]:
     try:
         parts = list(readers.parts(path.rpartition("/")[2], data))
     except readers.ReaderFailed:
-        # A module with kernels in Triton says so itself.
+        # For a module with Triton kernels, their own reader reports the failure.
         return [scanned if scanned.kernel else Scanned(path, FileOutcome.READER_FAILED)]
     breaks = line_breaks(data) if parts else []
-    inside = [
+    scanned_parts = [
         replace(
             _scan(f"{path}/{part.name}", plain(part.segments)), source_map=SourceMap.of(path, part, breaks)
         )
         for part in parts
         if not part.why
     ]
-    unknown = [part for part in parts if part.why]
-    lost = tuple(each for part in unknown for each in _lost(part, breaks))
-    marks = scanned.marks + sum(plain(part.segments).count(KERNEL_MARK) for part in unknown)
-    return [replace(scanned, lost=lost, marks=marks), *inside]
+    computed = [part for part in parts if part.why]
+    lost = tuple(kernel for part in computed for kernel in _lost(part, breaks))
+    marks = scanned.marks + sum(plain(part.segments).count(KERNEL_MARK) for part in computed)
+    return [replace(scanned, lost=lost, marks=marks), *scanned_parts]
 
 
 def _lost(part: Part, breaks: Sequence[int]) -> Iterator[Lost]:
-    """The kernels in a text that is not known."""
+    """The kernels in a text that is computed at run time."""
     text, source_map = plain(part.segments), SourceMap.of("", part, breaks)
-    for kernel in _BEGUN.finditer(text):
+    for kernel in _KERNEL_START.finditer(text):
         named = _NAME.search(text, kernel.end())
         line = source_map.line(text.count(b"\n", 0, kernel.start()) + 1)
         yield Lost(named[1].decode("latin-1") if named else "?", line, COMPUTED_TEXT, part.why or "")
@@ -240,10 +242,10 @@ def _scan(path: str, data: bytes) -> Scanned:
 
 
 def bundles(files: TreeFiles) -> Iterator[TreeFiles]:
-    """The files of a tree in parts that are read one after the other, so that memory does not grow with it.
+    """The files of a tree in parts of about `BUNDLE_FILES`; reading one after the other bounds memory.
 
-    A part has whole repositories, those in one folder at the top together (they are one benchmark). A tree
-    that is a single repository is one part.
+    A part has whole repositories, and all repositories in one top-level folder, which are one benchmark. A
+    tree that is a single repository is one part.
     """
     suite = files.tree.manifest.layout.markers
     repository = repositories(() if suite else (file.path for file in files.found))
@@ -258,22 +260,23 @@ def bundles(files: TreeFiles) -> Iterator[TreeFiles]:
 
 
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
-    """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
+    """Scan every source of a tree, set the outcomes known from its bytes, and choose the units to parse."""
     reader = Reader.of(files.tree)
     repository = files.repository
-    there = (file.path for file in files.found if file.outcome is None or file.outcome in COPIES)
-    reader.locate = by_ending(there, repository)
+    paths = (file.path for file in files.found if file.outcome is None or file.outcome in COPIES)
+    reader.locate = by_ending(paths, repository)
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
-    values = Counter(each for path in sorted(scanned) for each in scanned[path].definitions)
-    files.definitions = dict(reversed([each for each, _ in values.most_common()]))
+    values = Counter(name_value for path in sorted(scanned) for name_value in scanned[path].definitions)
+    # The rarest first, so that the most frequent value of a name is the one that stays.
+    files.definitions = dict(reversed([name_value for name_value, _ in values.most_common()]))
     files.launches = tuple(launch for path in sorted(scanned) for launch in scanned[path].launches)
     sources = [path for path in sorted(scanned) if scanned[path].outcome is None and not _contains(path)]
     macros = _outside_macros(sources, scanned, reader, finder)
     with_kernels = _with_kernels(sources, scanned, reader, macros)
-    every = [*sources, *_context(files, with_kernels)] if with_kernels else []
-    graph = include_graph(reader, every, lambda path: finder.of(path).include)
+    sources_and_context = [*sources, *_context(files, with_kernels)] if with_kernels else []
+    graph = include_graph(reader, sources_and_context, lambda path: finder.of(path).include)
     roots = roots_of(graph)
     for path in with_kernels:
         # The best unit, then the file by itself in case that unit skips its kernels.
@@ -284,13 +287,13 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
 
 
 def _contains(path: str) -> bool:
-    """Whether a file has no CUDA of its own, only parts."""
+    """Whether a file is a container, which has no CUDA of its own, only parts."""
     return readers.suffix_of(path) in CONTAINERS
 
 
 def _set_outcomes(files: TreeFiles, scanned: Mapping[str, Scanned], reader: Reader) -> None:
-    """Set the outcomes that follow from the bytes; of all other files, hand the reader their includes."""
-    with_parts = {each.source_map.file for each in scanned.values() if each.source_map is not None}
+    """Set the outcomes that bytes determine, and record includes, source maps and lost kernels."""
+    with_parts = {part.source_map.file for part in scanned.values() if part.source_map is not None}
     for index, file in enumerate(files.found):
         if file.outcome is None:
             seen = scanned[file.path]
@@ -319,7 +322,7 @@ def _python_modules(scanned: Mapping[str, Scanned]) -> tuple[tuple[str, bool], .
 def _launchers(
     files: TreeFiles, graph: Mapping[str, tuple[str, ...]], scanned: Mapping[str, Scanned], reader: Reader
 ) -> list[str]:
-    """CUDA files with launches that are neither the best unit of a kernel nor included anywhere."""
+    """The CUDA files with launches that no file includes and that are not the best unit of a kernel."""
     chosen = {units[0] for units in files.roots.values()}
     included = {target for targets in graph.values() for target in targets}
     return sorted(
@@ -333,7 +336,7 @@ def _launchers(
 def _describe_units(
     files: TreeFiles, graph: Mapping[str, tuple[str, ...]], reader: Reader, finder: FlagFinder
 ) -> None:
-    """Set the flags of every unit, the includes in it that no folder gives, and whether it has variants."""
+    """Set the flags of every unit, its `located` includes, and whether it has files of a variant."""
     in_variants = {path for path in files.roots if (place := files.place(path)) and place.variant is not None}
     for unit in {unit for units in files.roots.values() for unit in units} | set(files.launchers):
         files.flags[unit] = finder.of(unit)
@@ -349,29 +352,29 @@ def _describe_units(
 
 
 def _outside_macros(
-    wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader, finder: FlagFinder
+    sources: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader, finder: FlagFinder
 ) -> frozenset[bytes]:
-    """The macros that expand to `__global__` in headers that were not asked for but are included."""
-    asking = [
-        path for path in wanted if not scanned[path].kernel and readers.suffix_of(path) in CUDA_SUFFIXES
+    """The macros that expand to `__global__` in headers that are included but not among the files."""
+    without_mark = [
+        path for path in sources if not scanned[path].kernel and readers.suffix_of(path) in CUDA_SUFFIXES
     ]
-    graph = include_graph(reader, asking, lambda path: finder.of(path).include)
-    data = (reader.read(path) or b"" for path in graph.keys() - scanned.keys())
-    return frozenset().union(*(global_macros(bare_file(each)).all for each in data if KERNEL_MARK in each))
+    graph = include_graph(reader, without_mark, lambda path: finder.of(path).include)
+    texts = (reader.read(path) or b"" for path in graph.keys() - scanned.keys())
+    return frozenset().union(*(global_macros(bare_file(text)).all for text in texts if KERNEL_MARK in text))
 
 
 def _with_kernels(
-    wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader, macros: Set[bytes]
+    sources: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader, macros: Set[bytes]
 ) -> list[str]:
-    """The files that may define kernels: those with the mark, or with a macro that expands to it.
+    """The files that may define kernels: those with `__global__`, or with a macro that expands to it.
 
-    `macros` are those that no scanned file defines.
+    `macros` are such macros that no scanned file defines.
     """
-    macros = macros | {macro for path in wanted for macro in scanned[path].macros}
+    macros = macros | {macro for path in sources for macro in scanned[path].macros}
     if not macros:
-        return [path for path in wanted if scanned[path].kernel]
-    named = re.compile(rb"\b(?:" + b"|".join(sorted(macros)) + rb")\b")
-    return [path for path in wanted if scanned[path].kernel or named.search(reader.read(path) or b"")]
+        return [path for path in sources if scanned[path].kernel]
+    macro_use = re.compile(rb"\b(?:" + b"|".join(sorted(macros)) + rb")\b")
+    return [path for path in sources if scanned[path].kernel or macro_use.search(reader.read(path) or b"")]
 
 
 def _marked(data: bytes) -> bool:
@@ -388,14 +391,14 @@ def _scan_all(files: TreeFiles, pool: Pool) -> dict[str, Scanned]:
     for index, result in pool.run(scan, tasks, timeout_s=time_limits.SCAN_FILES_S):
         if isinstance(result, Failure):
             raise BackendError(f"reading files {result.kind}: {result.detail}", where=str(tasks[index].root))
-        scanned.update((each.path, each) for each in result)
+        scanned.update((file_or_part.path, file_or_part) for file_or_part in result)
     return scanned
 
 
 def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
     """Nearby sources that were not requested but may include the files with kernels.
 
-    In a suite: everything in the benchmark's (or variant's) folder; otherwise the files of the same folder.
+    In a suite: everything in the folder of the benchmark or variant; otherwise the files in the same folder.
     """
     tree = files.tree
     folders: dict[Path, bool] = {}
@@ -407,8 +410,10 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
             folders[(tree.root / path).parent] = False
     known = {file.path for file in files.found}
     result: set[str] = set()
-    for folder, deep in sorted(folders.items()):
-        entries = Walker({}, Filter()).walk(folder, tree, detect=False) if deep else _neighbours(folder, tree)
+    for folder, recursive in sorted(folders.items()):
+        entries = (
+            Walker({}, Filter()).walk(folder, tree, detect=False) if recursive else _neighbours(folder, tree)
+        )
         sources = (file.path for file in entries if readers.suffix_of(file.path) in SOURCE_SUFFIXES)
         result.update(path for path in sources if path not in known)
     excluded = (file.path for file in files.found if file.outcome in (FileOutcome.EXCLUDED, *COPIES))

@@ -65,7 +65,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
 
 
 def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernels] | None = None) -> Summary:
-    """The summary; the kernels of every tree are added to `keep`.
+    """Extract every kernel and natural pair of the trees; their kernels are also appended to `keep`.
 
     Raises:
         InputError: a path cannot be read, the suite is unknown, or there is no kernel anywhere.
@@ -82,9 +82,10 @@ def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernel
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
             for files in trees:
-                if (known := files.tree.another_revision) is not None:
+                if (checked_revision := files.tree.another_revision) is not None:
                     have = f"{files.tree.suite}: {files.tree.root} is at {files.tree.revision}"
-                    record.note(f"{have}; its problems and verdicts are of {known}: run git checkout {known}")
+                    advice = f"run git checkout {checked_revision}"
+                    record.note(f"{have}; its problems and verdicts are of {checked_revision}: {advice}")
             finders = _finders(config, trees, record.note)
             parts = [
                 (part, finder)
@@ -115,7 +116,7 @@ def read_part(
     stated: Mapping[str, Stated] | None = None,
     clang: Clang | None = None,
 ) -> TreeKernels:
-    """The kernels of a part of a tree, with their rights; `stated` as in `with_rights`."""
+    """The kernels of a part of a tree with their rights; `stated` as in `with_rights`."""
     choose_units(files, pool, finder)
     return with_rights(with_triton(files, _parse(files, pool, clang), pool), licence, pool, stated)
 
@@ -123,14 +124,14 @@ def read_part(
 def write_part(
     config: ExtractConfig, tree: TreeKernels, compiler: str | None, pool: Pool, note: Note
 ) -> tuple[TreeKernels, list[Match]]:
-    """Compile and write the kernels and pairs of a part."""
+    """Compile and write the kernels and pairs of a part; returns it with the results, and the file pairs."""
     workspace = Workspace(config.workspace)
     tree = _finish(tree, workspace.kernels, compiler, pool)
     return tree, _pairs(tree, workspace.pairs, note) if config.pairs else []
 
 
 def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> list[FlagFinder]:
-    """What knows the compile flags of each tree's files."""
+    """The flag finder of each tree."""
     check_include(config.include_dirs, [files.tree.root for files in trees])
     finders = []
     for root in (files.tree.root for files in trees):
@@ -140,7 +141,7 @@ def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> l
 
 
 def _parse(files: TreeFiles, pool: Pool, clang: Clang | None) -> TreeKernels:
-    """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
+    """Parse every unit; if a file has no kernels in its best unit, parse it again by itself."""
     results: dict[str, UnitReport] = {}
     failed: dict[str, str] = {}
     pending = {path: units[0] for path, units in files.roots.items()}
@@ -168,18 +169,18 @@ def _parse(files: TreeFiles, pool: Pool, clang: Clang | None) -> TreeKernels:
 def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
     counts = tally.counts.get("files", Counter())
     listed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
+    problem, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
     if rows := [str(path) for path in config.paths if path.name.endswith(SUFFIXES)]:
         hint = f"if its rows are files: kcurate extract --from {rows[0]}"
     if counts[FileOutcome.UTF_16]:
         hint = f"{hint}; {UTF_16_HINT}"
     if tally.counts.get("kernels", Counter())[KernelOutcome.UNREAD]:
-        what = "no CUDA kernel could be extracted"
+        problem = "no CUDA kernel could be extracted"
         hint = "the macros that make its kernels cannot be expanded: write them out (docs/extraction.md)"
     elif tally.reasons:
-        what, hint = "no CUDA kernel could be extracted", "; ".join(tally.reasons)
+        problem, hint = "no CUDA kernel could be extracted", "; ".join(tally.reasons)
     return InputError(
-        f"{what} ({listed or 'the folder is empty'})",
+        f"{problem} ({listed or 'the folder is empty'})",
         where=", ".join(str(path) for path in config.paths),
         hint=hint,
     )
@@ -220,7 +221,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
 
 
 def _pairs(tree: TreeKernels, folder: Path, note: Note) -> list[Match]:
-    """Match the variants of a tree, or a kernel's versions, and write the pairs."""
+    """Match the variants of a tree, or the versions of its kernels, and write the pairs."""
     by_path = grouped((kernel.span.path, kernel) for kernel in tree.kernels)
     files = []
     for path in tree.source_paths:

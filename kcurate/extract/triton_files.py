@@ -1,7 +1,8 @@
-"""Kernels in Triton of a tree's Python files, added to its CUDA kernels; no file is run or imported.
+"""Triton kernels in a tree's Python files, added to its CUDA kernels; no file is run or imported.
 
-A function that others call and nobody launches is a helper; one that another decorator makes kernels from
-is `generated_kernel`. Not covered: cutting a function out (`kcurate.triton_source.extracting`).
+A function that is called but never launched is a helper. A function from which another decorator may make
+kernels has the outcome `generated_kernel`. Not covered: extracting a function's code
+(`kcurate.triton_source.extracting`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OPTIONS = ("num_warps", "num_stages")
 
 @dataclass(frozen=True)
 class PythonTask:
-    """Files to read: the tree's root, all Python files in it, and which of them."""
+    """Python files to read: the tree's root, all its Python files, and those to read."""
 
     root: Path
     every: tuple[str, ...]
@@ -43,8 +44,12 @@ class PythonTask:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A `@triton.jit` function: a record without place, id and launches; why there is no code."""
+class TritonFunction:
+    """A `@triton.jit` function: its code and what its record needs, except for place, id and launches.
+
+    `used` are the functions it calls (path, name); `wrapped` is a decorator that may make kernels from it;
+    `lost`: why there is no code.
+    """
 
     name: str
     span: Span
@@ -59,10 +64,10 @@ class Found:
 
 @dataclass(frozen=True)
 class PythonReport:
-    """A file's functions and launches; `failed` says what ended the reading."""
+    """The functions and launches of a file; `failed`: why reading it ended early."""
 
     path: str
-    found: tuple[Found, ...] = ()
+    functions: tuple[TritonFunction, ...] = ()
     launches: tuple[Launched, ...] = ()
     failed: str | None = None
 
@@ -74,7 +79,7 @@ def read_python(task: PythonTask) -> list[PythonReport]:
         data = read_source(task.root / path)
         if not isinstance(data, bytes):
             return None
-        # Form feeds, which Python passes over, keep every other byte in its place.
+        # A byte order mark becomes form feeds, which Python ignores, so that no offset changes.
         data = b"\f\f\f" + data[3:] if data.startswith(BOM_UTF8) else data
         return data.decode("utf-8", "replace")
 
@@ -87,13 +92,13 @@ def _report(tree: Tree, path: str) -> PythonReport:
     if file is None:
         return PythonReport(path, failed="it is not Python, or is too large")
     try:
-        kernels = tuple(map(_found, extracting.cuts(file)))
+        kernels = tuple(map(_function, extracting.cuts(file)))
         return PythonReport(path, kernels, tuple(extracting.launches(file)))
     except Exception as error:  # noqa: BLE001 - the boundary around code that reads whatever a tree holds
         return PythonReport(path, failed=f"{type(error).__name__}: {error}"[:MAX_REASON])
 
 
-def _found(cut: Cut) -> Found:
+def _function(cut: Cut) -> TritonFunction:
     parts = {(part.file.path, part.name): _span(part) for part in cut.parts}
     marked = extracting.pointers(cut.node)
     params = tuple(
@@ -103,7 +108,7 @@ def _found(cut: Cut) -> Found:
     configurations = tuple(_frozen(configuration, cut.computed) for configuration in cut.configurations)
     if cut.computed and not configurations:
         configurations = (_frozen(Config({}), cut.computed),)
-    return Found(
+    return TritonFunction(
         cut.name,
         _span(Defined(cut.file, cut.name, cut.node)),
         cut.code,
@@ -117,7 +122,7 @@ def _found(cut: Cut) -> Found:
 
 
 def _frozen(config: Config, computed: Mapping[str, str]) -> Configuration:
-    """A configuration with what heuristics add; they may also set the options."""
+    """A configuration completed by values that heuristics compute, which may also set the options."""
     values = {**computed, **config.constants}
     options = {name: values.pop(name) for name in _OPTIONS if isinstance(values.get(name), int)}
     warps = options.get("num_warps", config.num_warps)
@@ -126,7 +131,7 @@ def _frozen(config: Config, computed: Mapping[str, str]) -> Configuration:
 
 def _span(definition: Defined) -> Span:
     text, node = definition.file.text, definition.node
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     last = node.end_lineno or first
     lines = text.encode().splitlines(keepends=True)
     start, end = (sum(map(len, lines[:count])) for count in (first - 1, last))
@@ -134,7 +139,7 @@ def _span(definition: Defined) -> Span:
 
 
 def with_triton(files: TreeFiles, tree: TreeKernels, pool: Pool) -> TreeKernels:
-    """The tree's kernels and those of its Python files."""
+    """The tree's kernels together with the Triton kernels of its Python files."""
     if not any(jit for _, jit in files.modules):
         return tree
     every = tuple(path for path, _ in files.modules)
@@ -153,7 +158,7 @@ def with_triton(files: TreeFiles, tree: TreeKernels, pool: Pool) -> TreeKernels:
 
 def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonReport]) -> TreeKernels:
     sites = _sites(files, reports)
-    helpers = {used for report in reports.values() for kernel in report.found for used in kernel.used}
+    helpers = {used for report in reports.values() for kernel in report.functions for used in kernel.used}
     kernels, codes = list(tree.kernels), dict(tree.codes)
     reasons, lost = dict(tree.reasons), dict(tree.lost)
     functions: Counter[str] = Counter()
@@ -164,32 +169,40 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
             reasons[file] = Reason(FileOutcome.PARSER_FAILED, f"reading it failed: {report.failed}")
         if place is None:
             continue
-        taken, left = [], []
-        for kernel in report.found:
+        extracted, lost_functions = [], []
+        for kernel in report.functions:
             launched = sites.get((path, kernel.name), ())
             if not launched and (path, kernel.name) in helpers:
                 continue
             if not launched and kernel.wrapped:
-                what = f"nothing launches it, and @{kernel.wrapped} may make another kernel from it"
+                why = f"nothing launches it, and @{kernel.wrapped} may make another kernel from it"
                 line = files.line(path, kernel.span.start_line)
-                left.append(Lost(kernel.name, line, str(extracting.Reason.GENERATED), what))
+                lost_functions.append(Lost(kernel.name, line, str(extracting.Reason.GENERATED), why))
             elif kernel.lost:
-                left.append(replace(kernel.lost, line=files.line(path, kernel.lost.line)))
+                lost_functions.append(replace(kernel.lost, line=files.line(path, kernel.lost.line)))
             else:
-                taken.append(kernel)
-        functions.update(kernel=len(taken), lost=len(left), helper=len(report.found) - len(taken) - len(left))
-        ids = unique(kernel_id(files.tree.suite, place, kernel.name) for kernel in taken)
-        for id_, kernel in zip(ids, taken, strict=True):
+                extracted.append(kernel)
+        functions.update(
+            kernel=len(extracted),
+            lost=len(lost_functions),
+            helper=len(report.functions) - len(extracted) - len(lost_functions),
+        )
+        ids = unique(kernel_id(files.tree.suite, place, kernel.name) for kernel in extracted)
+        for id_, kernel in zip(ids, extracted, strict=True):
             kernels.append(_record(files, place, id_, kernel, sites.get((path, kernel.name), ())))
             codes[id_] = kernel.code.encode()
-        if left:
-            lost[file] = (*lost.get(file, ()), *left)
-            if not taken:
-                reasons[file] = Reason(FileOutcome.UNREAD_KERNEL, f"{left[0].name}: {left[0].why}")
+        if lost_functions:
+            lost[file] = (*lost.get(file, ()), *lost_functions)
+            if not extracted:
+                reasons[file] = Reason(
+                    FileOutcome.UNREAD_KERNEL, f"{lost_functions[0].name}: {lost_functions[0].why}"
+                )
     return replace(tree, kernels=tuple(kernels), codes=codes, reasons=reasons, lost=lost, jit=functions)
 
 
-def _record(files: TreeFiles, place: Place, id_: str, kernel: Found, sites: Sequence[LaunchSite]) -> Kernel:
+def _record(
+    files: TreeFiles, place: Place, id_: str, kernel: TritonFunction, sites: Sequence[LaunchSite]
+) -> Kernel:
     tree = files.tree
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
@@ -212,7 +225,7 @@ def _record(files: TreeFiles, place: Place, id_: str, kernel: Found, sites: Sequ
 
 
 def _sites(files: TreeFiles, reports: Mapping[str, PythonReport]) -> dict[tuple[str, str], list[LaunchSite]]:
-    """The launches of each function by path and name: of its own file, else of files that import it."""
+    """The launches of each function, by path and name: those in its file, else in files that import it."""
     sites: dict[tuple[str, str], list[LaunchSite]] = {}
     imported = grouped(
         (site.name, _site(files, path, site))
@@ -221,9 +234,9 @@ def _sites(files: TreeFiles, reports: Mapping[str, PythonReport]) -> dict[tuple[
         if site.imported
     )
     for path, report in reports.items():
-        for kernel in report.found:
-            of_file = [each for each in report.launches if each.name == kernel.name and not each.imported]
-            sites_here = [_site(files, path, each) for each in of_file]
+        for kernel in report.functions:
+            of_file = [site for site in report.launches if site.name == kernel.name and not site.imported]
+            sites_here = [_site(files, path, site) for site in of_file]
             sites[path, kernel.name] = sites_here or imported[kernel.name]
     return sites
 

@@ -18,10 +18,10 @@ MAX_REASON = 300
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit to parse: the tree's root, its include folders, the unit's `path` in it, and its flags.
+    """A unit to parse: the tree's root, its include folders, the unit's path in the tree, its flags.
 
-    `located` are its includes not found in any include folder: name, includer, path. `file_codes`: whether
-    they are wanted.
+    `located` are (name, includer, file) for includes that no include folder resolves. `file_codes`: whether
+    the joint file of each path's kernels is wanted. `clang`: the second reader, if any.
     """
 
     tree_root: Path
@@ -34,16 +34,16 @@ class UnitTask:
 
 
 def unit_task(files: TreeFiles, unit: str, clang: Clang | None = None) -> UnitTask:
-    """The task of reading a unit that was chosen in a tree."""
+    """The task for a unit of a tree."""
     include = files.tree.manifest.layout.include
     joint = unit in files.with_variants
     return UnitTask(files.tree.root, include, unit, files.flags[unit], files.located[unit], joint, clang)
 
 
 def read_unit(task: UnitTask) -> UnitReport:
-    """Parse a unit, its kernels in the order of their files; their place in the suite is filled in later.
+    """Parse a unit; its kernels are in the order of their files, their place in the suite is filled in later.
 
-    An unexpected error becomes a report with `failed`; other units are unaffected.
+    An unexpected error becomes a report with `failed`, so that other units are unaffected.
     """
     located = dict[tuple[str, str], str | None](((name, by), file) for name, by, file in task.located)
     reader = Reader(task.tree_root, (*task.flags.include, *task.include), located)

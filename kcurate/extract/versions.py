@@ -1,10 +1,10 @@
-"""Versions of a kernel in trees without variant folders: natural pairs of the first with each later one.
+"""Versions of a kernel in trees without variant folders: the first and each later version are a natural pair.
 
-Kernels of one file, or of numbered files of one folder (`1_naive.cu`, `reduce_v2_shuffle.cu`), are taken for
-versions of one another if they have the same parameters and their names begin with the same word and differ
-in words for how something is computed alone (`sgemm_naive`, `sgemmVectorize`; not `filter_rows`,
-`filter_columns`). What was taken wrongly the judge refuses: both sides must solve one problem alike, and the
-later one must be faster. Not covered: variant folders (`pairs`), the problem
+Kernels in one file, or in numbered files of one folder (`1_naive.cu`, `reduce_v2_shuffle.cu`), count as
+versions if they have the same parameters, their names begin with the same word, and their names differ only
+in words for how something is computed: `sgemm_naive` and `sgemmVectorize`, but not `filter_rows` and
+`filter_columns`. The judge rejects wrong matches, since both sides must solve one problem and the later
+version must be faster. Not covered: variant folders (`pairs`), the problem
 (`kcurate.draft.for_pairs.shared_problem`).
 """
 
@@ -22,28 +22,29 @@ from kcurate.extract.pairs import Match, SourceFile, compare
 from kcurate.records import Kernel
 from kcurate.suites import Place
 
-# Kernels with fewer parameters have them in common by chance, unless their names differ in numbers alone.
+# Kernels with fewer parameters may share them by chance. The second limit is for names that differ only in
+# numbers.
 LEAST_PARAMS, LEAST_NUMBERED = 3, 2
-# More kernels with equal parameters are a collection rather than versions: only so many are paired.
+# Of a group, at most so many are paired: more are a collection of kernels rather than versions.
 MOST_VERSIONS = 16
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# The number of a file; a longer one is a size or an architecture (`sm100`).
+# The number in a file name; one with more digits is a size or an architecture (`sm100`).
 _NUMBER = re.compile(r"\A\d{1,2}(?!\d)|(?<!\d)\d{1,2}\Z|(?<=_v)\d{1,2}(?=_)")
-# Files such as `q21` are cases, not versions.
+# Names of files that are numbered cases, not versions, such as `q21`.
 _CASE = re.compile(r"(?:\A|_)[a-jl-uw-z]\d+\Z", re.IGNORECASE)
-# Widths: of tiles (`64x64`), and behind a type (`f32x4`).
+# Widths of tiles (`64x64`) and of vector types (`f32x4`).
 _PACKED = re.compile(r"(?:(?<![a-zA-Z\d])|(?<=[a-zA-Z]{3}))\d+(?:x\d+)+|(?<=\d)x\d+")
-# A number behind a letter, except that of a version, or behind such a word says which case a kernel is:
-# `l1`, `l2`, `fp16`, `sm90`. So does a larger one than versions have, unless it is a width: `tile128`.
+# Behind a letter (but `k` and `v`) or one of these words, a number tells the case: `l1`, `fp16`, `sm90`.
+# So does a number above `MOST_VERSION`, unless it is a width behind a word such as `tile`: `tile128`.
 _CASE_WORD = re.compile(r"[a-jl-uw-z]|bf|fp|u?int|sm")
 MOST_VERSION = 31
 _WIDE_TEXT = """
     block blocked blocks blocktiling coarsened stage tile tiled tiles tiling thread threads unroll unrolled
     vec vectorised vectorize vectorized warp warps warptiling"""
 _WIDE = frozenset(_WIDE_TEXT.split())
-# Beside one of these a number says which part of a computation a kernel is.
+# If a name has one of these words, its number tells which part of a computation the kernel is.
 _PARTS = frozenset(("term", "step", "stage", "phase", "pass", "part", "level", "layer", "dim", "case"))
-# Words for how something is computed; any other says what is computed.
+# Words for how something is computed; any other word says what is computed.
 _HOW_TEXT = """
     aligned async atomic atomicadd atomics bank bcf block blocked blocking blocks blocktiling buffer
     buffered buffering cache cached coalesce coalesced coalescing coarsened conflict conflicts coop
@@ -63,8 +64,9 @@ _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "
 def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> list[Match]:
     """The first version with each later one; `codes` has each kernel's own file by its id.
 
-    Kernels in Triton are left out. First are names that say so (`naive`), then the numbers of files, and of
-    names that differ in nothing else, then the order of the text. Of equal code only one kernel counts.
+    Versions are ordered by whether a name says so (`naive`), then by the number of the file, then by the
+    number in the name if names differ in nothing else, then by position. Of kernels with equal code only the
+    first counts. Triton kernels are left out.
     """
     groups = grouped(
         ((kernel.benchmark, _place(kernel), words[0], signature(kernel)), kernel)
@@ -96,7 +98,7 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
 
 
 def _distinct(kernels: Sequence[Kernel], tokens: Mapping[str, Sequence[bytes]]) -> list[Kernel]:
-    """The kernels without those whose code is that of an earlier one, but for its name."""
+    """The kernels without those that have the code of an earlier one, apart from the name."""
     by_code: dict[tuple[bytes, ...], Kernel] = {}
     for kernel in kernels:
         name = kernel.name.encode()
@@ -105,7 +107,7 @@ def _distinct(kernels: Sequence[Kernel], tokens: Mapping[str, Sequence[bytes]]) 
 
 
 def _differ_in_a_constant(first: Kernel, other: Kernel, tokens: Mapping[str, Sequence[bytes]]) -> bool:
-    """Whether the code of two kernels differs in the numbers of their names alone: `step0` and `step1`."""
+    """Whether two kernels' code differs only in the numbers of their names: `step0` and `step1`."""
     code, other_code = tokens[first.id], tokens[other.id]
     if len(code) != len(other_code):
         return False
@@ -121,7 +123,7 @@ def _differ_in_a_constant(first: Kernel, other: Kernel, tokens: Mapping[str, Seq
 
 
 def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
-    """The kernels apart by what they compute, as far as names tell; those that say so are first."""
+    """The kernels grouped by what they compute, judged by their names; baselines are first in a group."""
     groups: list[list[Kernel]] = []
     for kernel in sorted(kernels, key=partial(_order, numbered=False)):
         known = next((group for group in groups if _alike(group[0], kernel)), None)
@@ -133,16 +135,16 @@ def _versions(kernels: Sequence[Kernel]) -> Iterable[list[Kernel]]:
 
 
 def _alike(first: Kernel, other: Kernel) -> bool:
-    """Whether two names differ in how something is computed alone, or in the numbers of their files."""
+    """Whether two names differ only in how something is computed, or in the numbers of their files."""
     if first.span.path != other.span.path and _series(first) != _series(other):
         return False
-    subject, another = _subject(first.name), _subject(other.name)
-    plain = bool(_PLAIN & {*_words(first.name)}) and set(subject) <= {*another}
-    return plain or subject == another or _number(first) != _number(other)
+    subject, other_subject = _subject(first.name), _subject(other.name)
+    is_baseline = bool(_PLAIN & {*_words(first.name)}) and set(subject) <= {*other_subject}
+    return is_baseline or subject == other_subject or _number(first) != _number(other)
 
 
 def _series(kernel: Kernel) -> tuple[str, ...]:
-    """What the files of a series that ends in numbers have in common; nothing where numbers stand before."""
+    """The common words of numbered files' names; empty: the file has no number at its end."""
     stem, number = _stem(kernel), _number(kernel)
     return _subject(stem.removesuffix(number)) if number and stem.endswith(number) else ()
 
@@ -150,19 +152,20 @@ def _series(kernel: Kernel) -> tuple[str, ...]:
 def _subject(name: str) -> tuple[str, ...]:
     """The words of a name that say what is computed."""
     words = _words(_PACKED.sub("", name))
-    parts = bool(_PARTS & {*words})
+    counts_parts = bool(_PARTS & {*words})
 
     def says_how(at: int) -> bool:
         word, before = words[at], words[at - 1] if at else ""
         if not word.isdigit():
             return word in _HOW | _PLAIN
-        case = _CASE_WORD.fullmatch(before) or (int(word) > MOST_VERSION and before not in _WIDE)
-        return not (parts or case)
+        tells_case = _CASE_WORD.fullmatch(before) or (int(word) > MOST_VERSION and before not in _WIDE)
+        return not (counts_parts or tells_case)
 
     return tuple(word for at, word in enumerate(words) if not says_how(at))
 
 
 def _number(kernel: Kernel) -> str | None:
+    """The number of a kernel's file; None: it has none."""
     stem = _stem(kernel)
     number = _NUMBER.search(stem) if not _CASE.search(stem) else None
     return number[0] if number else None
@@ -178,13 +181,13 @@ def _words(name: str) -> list[str]:
 
 
 def _place(kernel: Kernel) -> str:
-    """The file, or the folder of files that begin or end with a number."""
+    """The file of a kernel, or its folder if the file's name begins or ends with a number."""
     path = PurePosixPath(kernel.span.path)
     return str(path.parent if _number(kernel) else path)
 
 
 def signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
-    """The parameters, name and type; `const` and `__restrict__` aside."""
+    """The names and types of a kernel's parameters, without `const` and `__restrict__`."""
 
     def plain(type_: str) -> str:
         return " ".join(re.sub(r"\b(?:const|__restrict__|__restrict|restrict)\b", " ", type_).split())
@@ -197,6 +200,7 @@ def _stem(kernel: Kernel) -> str:
 
 
 def _order(kernel: Kernel, *, numbered: bool) -> tuple[object, ...]:
+    """The sort key of a version; `numbered`: whether the numbers in names count."""
     words, number = _words(kernel.name), _number(kernel)
     numbers = tuple(int(word) for word in words if word.isdigit() and numbered)
     return (

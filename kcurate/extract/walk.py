@@ -1,7 +1,7 @@
-"""Every file at or below a path, each with an outcome; nothing is parsed here.
+"""Finds every file at or below a path, each with an outcome; nothing is parsed here.
 
 Folders are visited in byte order of their names, so the result does not depend on the file system. Symbolic
-links are followed unless their target was already visited (which also ends loops).
+links are followed unless their target was already visited, which also ends cycles.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ COPIES = (FileOutcome.DUPLICATE, FileOutcome.NEAR_DUPLICATE)
 class Found:
     """One file: its tree, its path relative to the tree's root, its outcome so far.
 
-    `outcome` is None for a source file still to be scanned.
+    `outcome` is None for a source file that is still to be scanned.
     """
 
     tree: Tree
@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Filter:
-    """Globs on the path relative to the tree's root: `include` (empty: all), then `exclude`."""
+    """Globs on the path relative to the tree's root: `include` (empty: all files), then `exclude`."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Filter:
 
 @dataclass
 class Walker:
-    """Walks one given path; `seen` holds (device, inode) of everything visited by all walks."""
+    """Walks paths; `seen` has (device, inode) of everything that any walk visited."""
 
     manifests: Mapping[str, Manifest]
     filter: Filter
@@ -105,7 +105,7 @@ class Walker:
     _in_workspace: bool = False
 
     def walk(self, path: Path, tree: Tree, *, detect: bool = True) -> Iterator[Found]:
-        """Every file at or below `path` (absolute). With `detect`, suites below it are recognised."""
+        """Every file at or below `path` (absolute); `detect`: recognise suites in folders below it."""
         self._in_workspace = os.path.lexists(path / MARKER)
         yield from self._visit(path, tree, DETECTION_DEPTH if detect else 0)
         while self._links:
@@ -160,13 +160,13 @@ class Walker:
             yield from self._visit(link, tree, 0)
 
     def _passed_over(self, folder: Path) -> bool:
-        """A folder of version control, a workspace, or what kcurate wrote into a tree that is one itself."""
+        """Whether a folder is skipped: version control, a workspace, or kcurate's records in a workspace."""
         if folder.name in SKIPPED_FOLDERS or os.path.lexists(folder / MARKER):
             return True
         return self._in_workspace and any(os.path.lexists(folder / name) for name in RECORDS)
 
     def _first_outcome(self, tree: Tree, name: str, status: os.stat_result) -> FileOutcome | None:
-        """The outcome that is certain before the file is opened; None: none yet."""
+        """The outcome that is known before the file is opened; None: it is still open."""
         if not stat.S_ISREG(status.st_mode):
             return FileOutcome.NOT_A_FILE
         if STALE.search(name):
@@ -189,10 +189,10 @@ def _relative(path: Path, tree: Tree) -> str:
 
 
 def read_source(path: Path) -> bytes | FileOutcome:
-    """The bytes of a source file or of a part of one (`answer.py/source.cu`), or why it has none."""
+    """The bytes of a source file, or of a part of one (`answer.py/source.cu`); or why it has none."""
     try:
         with path.open("rb", buffering=0) as file:
-            # As much as there is: a buffer of the largest size costs five times as much as the reading.
+            # Read only the file's size: allocating a buffer of the maximum size costs five times as much.
             data = file.read(min(os.fstat(file.fileno()).st_size, MAX_FILE_BYTES) + 1)
     except NotADirectoryError:
         part = readers.read_part(path)

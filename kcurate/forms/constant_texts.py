@@ -1,6 +1,6 @@
-"""Expressions of Python that are constant texts, with the place of each byte: nothing is executed.
+"""Evaluates constant string expressions of Python and maps each byte to its source; nothing is executed.
 
-Literals, f-strings, `+`, `%`, `format`, `replace`, `substitute`, `join`, names with a known value. Not
+Covers literals, f-strings, `+`, `%`, `format`, `replace`, `substitute`, `join`, names with a known value. Not
 covered: names of other files, what a function computes.
 """
 
@@ -30,7 +30,7 @@ _DOUBLED = {"%%": "%", "{{": "{", "}}": "}", "$$": "$"}
 
 
 class Expressions:
-    """The expressions of one file. `templates` are the texts that were filled in."""
+    """Evaluates expressions of one file. `templates`: texts that were formatted with values."""
 
     def __init__(self, path: str, source: str) -> None:
         self.syntax = ast.parse(source)
@@ -41,13 +41,13 @@ class Expressions:
         self._unknown: list[str] = []
 
     def text(self, node: ast.expr, names: Mapping[str, Any]) -> tuple[Text | None, str]:
-        """The text of an expression (None: it is none), and the first thing in it that is not known."""
+        """The text of an expression (None if it is no text), and the first unknown expression in it."""
         self._unknown = []
         text = self._text(node, names)
         return text, self._unknown[0] if self._unknown else ""
 
     def value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
-        """A number, a text, or a list or dictionary of these, as Python has it; None: not known."""
+        """An expression's value: a number, a text, or a list or dictionary of these; None if unknown."""
         before = len(self._unknown)
         text = self._text(node, names)
         if text is not None and len(self._unknown) == before:
@@ -118,12 +118,14 @@ class Expressions:
         owner = function.value if isinstance(function, ast.Attribute) else None
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if name in _SAME:
-            subjects = (self._text(each, names) for each in (owner, *node.args[:1]) if each is not None)
+            subjects = (
+                self._text(operand, names) for operand in (owner, *node.args[:1]) if operand is not None
+            )
             return next((text for text in subjects if text is not None), None)
         if owner is None:
             return None
         if name == "join" and len(node.args) == 1 and isinstance(node.args[0], ast.List | ast.Tuple):
-            between, *texts = (self._text(each, names) for each in (owner, *node.args[0].elts))
+            between, *texts = (self._text(operand, names) for operand in (owner, *node.args[0].elts))
             known = [text for text in texts if text is not None]
             return joined(known, plain(between)) if between is not None and known == texts else None
         if name == "replace" or name.removeprefix("safe_") in _FILLED:
@@ -139,7 +141,7 @@ class Expressions:
         words: Mapping[str, ast.expr],
         names: Mapping[str, Any],
     ) -> Text | None:
-        """A template with values filled in; each of its lines stands where the template's does."""
+        """A template with values filled in; each line maps to the template's line of the same number."""
         text = self._text(template, names)
         if text is None:
             return None
@@ -162,27 +164,33 @@ class Expressions:
 
 
 def _fill(way: str, template: str, values: list[Any], words: dict[str, Any]) -> str:
-    """Raises: TypeError, ValueError, KeyError, IndexError: it cannot be filled so."""
+    """Fill a template by this method: `%`, `format`, `substitute` or `replace`.
+
+    Raises:
+        TypeError, ValueError, KeyError, IndexError: the values do not fit, or the text is too long.
+    """
     if way == "replace":
         old, new = values[:2]
         if template.count(old) * len(new) > MAX_TEXT_BYTES:
             raise ValueError("too long")
         return template.replace(old, new)
     if way in ("%", "substitute") and values:
-        first = values[0]
-        words, values = (first, []) if isinstance(first, dict) else (words, first if way == "%" else values)
+        operand = values[0]
+        words, values = (
+            (operand, []) if isinstance(operand, dict) else (words, operand if way == "%" else values)
+        )
         values = values if isinstance(values, list) else [values]
-    position, left = iter(values), MAX_TEXT_BYTES
+    position, remaining_bytes = iter(values), MAX_TEXT_BYTES
 
     def value(match: re.Match[str]) -> str:
         if match[0] in _DOUBLED:
             return _DOUBLED[match[0]]
-        nonlocal left
+        nonlocal remaining_bytes
         name = match[1] or ""
         filling = values[int(name)] if name.isdecimal() else words[name] if name else next(position)
         text = str(filling)
-        left -= len(text)
-        if left < 0:
+        remaining_bytes -= len(text)
+        if remaining_bytes < 0:
             raise ValueError("too long")
         return text
 

@@ -1,4 +1,4 @@
-"""String literals of Python and JSON, decoded with the place of each byte. Nothing is executed."""
+"""Decodes string literals of Python and JSON and maps each byte to its source; nothing is executed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _skipped(source: bytes, position: int) -> int:
 def _content(
     source: bytes, start: int, quote: bytes, raw: bool, braces: bool, shift: int
 ) -> Generator[Segment | int, None, int]:
-    """The segments of one literal's content; returns where it ends."""
+    """Yields the segments of one literal's content; returns the offset of its end."""
     stops = [re.escape(quote), rb"\\."] + ([rb"\{\{", rb"\}\}", rb"\{"] if braces else [])
     stop, begun, position = re.compile(b"|".join(stops), re.DOTALL), start, start
     while match := stop.search(source, position):
@@ -69,7 +69,7 @@ def _verbatim(source: bytes, start: int, end: int, shift: int) -> Iterator[Segme
 
 
 def _closed(source: bytes, position: int) -> int:
-    """After the bracket that closes an expression of an f-string."""
+    """The offset after the bracket that closes an expression of an f-string."""
     depth = 1
     while depth and position < len(source):
         quoted = _QUOTED.match(source, position)

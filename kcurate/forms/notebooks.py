@@ -1,4 +1,4 @@
-"""The cells of Jupyter notebooks: files that they write, cells of CUDA, and all Python in one module."""
+"""Reads Jupyter notebooks: files that cells write, CUDA cells, and all Python cells as one module."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ def _cells(data: bytes) -> Iterator[_Cell]:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the string ends whose content starts there."""
+    """The offset of the end of the string whose content starts at `at`."""
     return int(decoder.scanstring(text, start, True)[1]) - 1  # type: ignore[attr-defined]
 
 
 def _file_name(words: Sequence[str]) -> str | None:
-    """The path that a cell is written to, in the notebook's folder; None: none that has a name."""
+    """The path that a cell is written to, relative to the notebook's folder; None if it has none."""
     named: Any = [word for before, word in itertools.pairwise(words) if before in ("-n", "--name")]
     name = (named or [word for word in words[1:] if not word.startswith("-")] or [""])[-1]
     parts = [part for part in posixpath.normpath(name).split("/") if part not in ("", ".", "..", "~")]

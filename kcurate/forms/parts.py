@@ -66,18 +66,18 @@ class Part:
 
 def _through(segment: Segment, outer: Text, starts: Sequence[int]) -> Iterator[Segment]:
     """Composes two maps: a segment whose container is a part, as segments of the file that has that part."""
-    verbatim, taken = len(segment.text) == segment.size, 0
-    while taken < segment.size and outer:
-        index = min(bisect_right(starts, segment.at + taken) - 1, len(outer) - 1)
-        around, skipped = outer[index], segment.at + taken - starts[index]
-        length = max(min(len(around.text) - skipped, segment.size - taken), 1)
+    verbatim, mapped = len(segment.text) == segment.size, 0
+    while mapped < segment.size and outer:
+        index = min(bisect_right(starts, segment.at + mapped) - 1, len(outer) - 1)
+        around, skipped = outer[index], segment.at + mapped - starts[index]
+        length = max(min(len(around.text) - skipped, segment.size - mapped), 1)
         outer_verbatim = len(around.text) == around.size
         at, size = (around.at + skipped, length) if outer_verbatim else (around.at, around.size)
         if not verbatim:
             yield Segment(segment.text, at, size, around.cell)
             return
-        yield Segment(segment.text[taken : taken + length], at, size, around.cell)
-        taken += length
+        yield Segment(segment.text[mapped : mapped + length], at, size, around.cell)
+        mapped += length
 
 
 @dataclass(frozen=True)

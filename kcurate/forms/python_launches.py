@@ -111,16 +111,16 @@ def _dotted(node: ast.AST) -> str:
 def _loaded(call: ast.Call) -> list[str]:
     """The kernels that a call such as `RawKernel(code, "add")` or `module.get_function("add")` returns."""
     values = [*call.args, *(word.value for word in call.keywords if word.arg in ("name", "func_name"))]
-    listed = [each.elts if isinstance(each, ast.Tuple) else [each] for each in values]
+    candidates = [node.elts if isinstance(node, ast.Tuple) else [node] for node in values]
     names = [
-        [each.value for each in part if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        for part in listed
+        [node.value for node in group if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        for group in candidates
     ]
-    return next((part for part in names if part and all(map(_KERNEL.fullmatch, part))), [])
+    return next((group for group in names if group and all(map(_KERNEL.fullmatch, group))), [])
 
 
 class _Scope:
-    """What the names of a function mean at a line."""
+    """The values of names in a function or module at a line, as expressions."""
 
     def __init__(self, module: ast.Module, scope: ast.AST, line: int) -> None:
         self.names: dict[str, ast.expr] = {}
@@ -141,13 +141,13 @@ class _Scope:
             if _dotted(target) not in map(_dotted, ast.walk(value)):
                 self.names[_dotted(target)] = value
             return
-        parts: Sequence[ast.expr | None] = [None] * len(target.elts)
-        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(parts):
-            parts = value.elts
+        values: Sequence[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(values):
+            values = value.elts
         elif isinstance(value, ast.Attribute) and value.attr == "shape":
-            parts = [ast.Subscript(value, ast.Constant(axis), ast.Load()) for axis in range(len(parts))]
-        for each, part in zip(target.elts, parts, strict=True):
-            self._bind(each, part if part is not None else each)
+            values = [ast.Subscript(value, ast.Constant(axis), ast.Load()) for axis in range(len(values))]
+        for element, element_value in zip(target.elts, values, strict=True):
+            self._bind(element, element_value if element_value is not None else element)
 
     def value(self, node: ast.expr) -> ast.expr:
         """The expression that a name stands for; any other expression unchanged."""
@@ -164,7 +164,7 @@ class _Scope:
             return None
         function, keywords = _last(call.func), {keyword.arg: keyword.value for keyword in call.keywords}
         candidates = (*call.args[function != "astype" :], keywords.get("dtype"))
-        types = [ast.unparse(self.value(each)) for each in candidates if each is not None]
+        types = [ast.unparse(self.value(candidate)) for candidate in candidates if candidate is not None]
         type_ = next((text for text in types if _ITEM_BYTES.search(text)), "")
         if function in _LIKE:
             method = function in _METHODS and isinstance(call.func, ast.Attribute)
@@ -174,9 +174,9 @@ class _Scope:
         extents = [*call.args, *(keywords[name] for name in ("shape", "size") if name in keywords)]
         if function not in _SHAPED or not extents:
             return None
-        first = self.value(extents[0])
-        listed = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
-        return (extents if function in ("rand", "randn") else listed), type_
+        first_extent = self.value(extents[0])
+        axes = first_extent.elts if isinstance(first_extent, ast.Tuple | ast.List) else [first_extent]
+        return (extents if function in ("rand", "randn") else axes), type_
 
     def text(self, node: ast.expr, depth: int = 0) -> str:
         """An expression in C; one that C cannot express becomes a name."""
@@ -222,7 +222,7 @@ class _Scope:
         if function in (*_NUMBERS, "ceil", "floor") and len(call.args) == 1:
             return self.text(call.args[0], depth + 1)
         if function in ("min", "max") and len(call.args) == 2:
-            return f"{function}({', '.join(self.text(each, depth + 1) for each in call.args)})"
+            return f"{function}({', '.join(self.text(argument, depth + 1) for argument in call.args)})"
         if function == "len" and len(call.args) == 1:
             return self.text(ast.parse(f"{ast.unparse(call.args[0])}.shape[0]", mode="eval").body, depth + 1)
         return _named(call)
@@ -236,7 +236,7 @@ def _named(node: ast.expr) -> str:
 
 
 def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
-    """The launch that a call makes; None: it makes none."""
+    """The launch in a call; None if it launches nothing."""
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     passed: Sequence[ast.expr]
     if "block" in keywords and "args" not in keywords:  # PyCUDA
@@ -259,7 +259,7 @@ def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
         grid=grid_text,
         block=block_text,
         shared_bytes=scope.text(shared) if shared is not None else None,
-        arguments=tuple(_argument(each, scope) for each in passed),
+        arguments=tuple(_argument(argument, scope) for argument in passed),
     )
 
 
@@ -268,7 +268,7 @@ def _extents(node: ast.expr, scope: _Scope) -> str | None:
     extents = scope.value(node)
     if not isinstance(extents, ast.Tuple | ast.List) or not 1 <= len(extents.elts) <= 3:
         return None
-    texts = [scope.text(each) for each in extents.elts]
+    texts = [scope.text(extent) for extent in extents.elts]
     return texts[0] if len(texts) == 1 else f"dim3({', '.join(texts)})"
 
 

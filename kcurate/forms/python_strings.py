@@ -62,15 +62,17 @@ class _Programs:
         self._inner: list[tuple[ast.stmt, Names]] = []
 
     def parts(self) -> Iterator[Part]:
-        """The programs that do not only go into larger ones."""
-        taken: set[int] = set()
-        kept = []
-        for candidate in sorted(self._candidates, key=lambda each: (-len(each.text), each.why is None)):
+        """The programs, without texts that are only part of a larger one."""
+        covered: set[int] = set()
+        programs = []
+        for candidate in sorted(
+            self._candidates, key=lambda candidate: (-len(candidate.text), candidate.why is None)
+        ):
             places = {segment.at for segment in candidate.text if segment.size}
-            if candidate.text not in self.expressions.templates and not places <= taken:
-                kept.append(candidate)
-                taken |= places
-        for candidate in sorted(kept, key=lambda each: each.text[0].at):
+            if candidate.text not in self.expressions.templates and not places <= covered:
+                programs.append(candidate)
+                covered |= places
+        for candidate in sorted(programs, key=lambda candidate: candidate.text[0].at):
             ending = "py" if _parses(plain(candidate.text)) else "cu"  # CUDA is never Python
             yield Part(f"{candidate.name}.{ending}", candidate.text, candidate.why)
 
@@ -102,7 +104,7 @@ class _Programs:
                 self._branches(node, names, context)
 
     def _branches(self, node: ast.stmt, names: Names, context: str) -> None:
-        """The bodies of a compound statement; of what several bind, the first value counts."""
+        """The bodies of a compound statement; if several bind a name, the first value counts."""
         clauses = [node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())]
         bodies = [getattr(clause, "body", ()) for clause in clauses]
         bodies += [getattr(node, name, ()) for name in ("orelse", "finalbody")]

@@ -73,35 +73,35 @@ def is_source(path: str) -> bool:
 
 
 def refused() -> tuple[str, ...]:
-    """One line for each plugin that is not used."""
+    """One line for each plugin that was rejected."""
     return plugins.every(plugins.READERS, _wrong).refused
 
 
 def text_of(path: Path, data: bytes) -> bytes:
-    """The text of a file: its bytes, unless a plugin reads another out of it.
+    """The text of a file: its bytes, unless a plugin extracts the text.
 
     Raises:
         ReaderFailed: the plugin's reader failed.
     """
-    read = _read(path.name, data) if suffix_of(path.name) not in CONTAINERS else None
-    return data if read is None else read if isinstance(read, bytes) else b""
+    content = _read(path.name, data) if suffix_of(path.name) not in CONTAINERS else None
+    return data if content is None else content if isinstance(content, bytes) else b""
 
 
 def parts(name: str, data: bytes, depth: int = MAX_DEPTH) -> Iterator[Part]:
-    """The parts of a file, and theirs; each name once.
+    """The parts of a file and, recursively, their parts; names are unique.
 
     Raises:
         ReaderFailed: a reader failed.
     """
-    read = _read(name, data) if depth else None
-    taken: set[str] = set()
-    for part in () if read is None or isinstance(read, bytes) else read:
+    content = _read(name, data) if depth else None
+    paths: set[str] = set()
+    for part in () if content is None or isinstance(content, bytes) else content:
         stem, ending = posixpath.splitext(part.name)
         path, count = part.name, 1
-        while path in taken:
+        while path in paths:
             count += 1
             path = f"{stem}-{count}{ending}"
-        taken.add(path)
+        paths.add(path)
         outer = Part(path, part.segments, part.why)
         yield outer
         for inner in parts(path, plain(part.segments), depth - 1) if not part.why else ():
@@ -128,18 +128,18 @@ def _texts(file: Path, changed: int, size: int) -> dict[str, bytes]:
 
 
 def _read(name: str, data: bytes) -> bytes | list[Part] | None:
-    """What the reader of a file gives; None: none is for it."""
+    """The result of the reader for this file name; None if there is no reader for it."""
     plugin = _by_suffix().get(suffix_of(name))
     if plugin is None:
         return None
     try:
-        read = plugin.value.read(name, data)
-        read = read if isinstance(read, bytes) else list(read)
+        content = plugin.value.read(name, data)
+        content = content if isinstance(content, bytes) else list(content)
     except Exception as error:  # a stranger's reader may raise anything
         raise ReaderFailed(f"{plugin.label} failed: {plugins.one_line(error)}") from error
-    if isinstance(read, list) and not all(isinstance(part, Part) for part in read):
+    if isinstance(content, list) and not all(isinstance(part, Part) for part in content):
         raise ReaderFailed(f"{plugin.label} returned something else than bytes or parts")
-    return read
+    return content
 
 
 @cache
@@ -157,5 +157,5 @@ def _wrong(value: Any) -> str | None:
     unfit = [ending for ending in endings if not ending.startswith(".") or ending != ending.lower()]
     if unfit:
         return f"{unfit[0]!r} is no ending in lower case with a dot"
-    taken = [ending for ending in endings if ending in SOURCE_SUFFIXES | CONTAINERS]
-    return f"kcurate reads {taken[0]} itself" if taken else None
+    own_endings = [ending for ending in endings if ending in SOURCE_SUFFIXES | CONTAINERS]
+    return f"kcurate reads {own_endings[0]} itself" if own_endings else None

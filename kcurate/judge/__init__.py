@@ -21,6 +21,7 @@
 | `made_slow` | evidence on whether a slow side that a rule or a model wrote is slow on purpose |
 | `made_slow_limits` | the limits of such a side: of code, threads, shared memory, times |
 | `needless` | which part of a slow side is needless |
+| `ablated_runs` | runs of a slow side without some of its parts, within a time budget |
 | `timing_job` | the timed trials of a bench size |
 
 The public Python API is `__all__` (docs/python.md). Other packages import from this module only; the

@@ -1,7 +1,7 @@
-"""What a candidate must pass before any of its code runs: problem, plans, source and binaries.
+"""Checks that a candidate must pass before any of its code runs: of its problem, plans, source and binaries.
 
-The judge calls `checks.static` only from here. A header that is not allowed gives `compile_error`; every
-other finding gives `static_reject`. Not covered: the rules (`checks.static`), compiling
+This is the only caller of `checks.static` in the judge. A header that is not allowed gives `compile_error`,
+every other finding `static_reject`. Not covered: the rules (`checks.static`), compiling
 (`kcurate.judge.workers.compiling`).
 """
 
@@ -13,14 +13,14 @@ from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.repeated_launches import find_repeated_launch
+from kcurate.judge.checks.repeated_launches import find_aliased_argument, find_repeated_launch
 from kcurate.judge.checks.unread import find_unread, find_unread_buffers, most_unread_bytes
 from kcurate.problem import check
 from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
-# The check whose findings count as compile errors.
+# The check whose findings give `compile_error`.
 HEADERS = "headers"
 # The check for padded work; see `padded`.
 SHAM = "sham"
@@ -30,9 +30,9 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     """Check that there is a problem and that both plans fit it. `torch` allows a side in PyTorch.
 
     Raises:
-        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` for a slow side that a
-        model made, if a side is in Triton (what a rule makes is of a known form); `harness_error` for a
-        PyTorch side without `torch`, so that it is judged again once PyTorch is allowed.
+        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` if a model wrote the
+        slow side and a side is in Triton, which cannot be counted; `harness_error` for a PyTorch side
+        without `torch`, so that it is judged again once PyTorch is allowed.
     """
     candidate = case.candidate
     for side in SIDES:
@@ -53,21 +53,21 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
 
 
 def padded(candidate: Candidate) -> SideName | None:
-    """The side that may have been slowed down on purpose; None if there is none.
+    """The side that may have been slowed down on purpose: the slow one, unless the fast one was made (None).
 
-    That is the slow side, unless the fast side is the one that was made: then the slow one is the code that
-    its maker was given. On a fast side, a product with `0.0f` costs only its own author.
+    In that case the slow side is the code that the author of the fast side started from. Useless work in a
+    fast side, such as a product with `0.0f`, harms only its author, so it is not checked.
     """
     return None if candidate.origin.made == "fast" else "slow"
 
 
 def made_slow(candidate: Candidate) -> bool:
-    """Whether a rule or a model wrote the slow side, so that running it must show that it is honest."""
+    """Whether a rule or a model wrote the slow side, so it must be shown not to be slow on purpose."""
     return candidate.origin.made == "slow"
 
 
 def admit_sources(case: Case) -> None:
-    """Run the static checks on both sides' source and plans; `sham` only on the side `padded` names.
+    """Run the static checks on both sides' source and plans; `sham` only on the side that `padded` returns.
 
     Raises:
         Ruling: `static_reject`, or `compile_error` if all findings are headers; the log has every finding.
@@ -85,10 +85,10 @@ def admit_sources(case: Case) -> None:
         _refuse(side, static.check_source(record, applied))
         if record.language == "triton":
             case.passed("triton")
-            text = ""  # what its launches read is not known
+            text = ""  # the check cannot tell what Triton launches read
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = bind_once(problem, record, sizes)
-            _refuse(side, tuple(find_repeated_launch(bound, text)))
+            _refuse(side, (*find_aliased_argument(bound, text), *find_repeated_launch(bound, text)))
         if strict:
             bound = bind_once(problem, record, problem.sizes.headline)
             _refuse(side, tuple(find_unread_buffers(bound)))
@@ -96,7 +96,7 @@ def admit_sources(case: Case) -> None:
 
 
 def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
-    """Run the static checks on both sides' binaries, and look for what a slow side that was made never reads.
+    """Check both sides' binaries; in a made slow side, also look for buffers and memory that it never reads.
 
     Raises:
         Ruling: `static_reject`.

@@ -1,4 +1,4 @@
-"""Whether two outputs of one problem agree.
+"""Compares outputs of one problem: bit for bit, or within tolerance.
 
 Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge.verifying`).
 """
@@ -26,12 +26,12 @@ PART_BYTES = 1 << 16
 def arrays_of(
     problem: Problem, blobs: Outputs, sizes: Mapping[str, int], run: int | None, names: Sequence[str]
 ) -> dict[str, Array]:
-    """A run's outputs as logical arrays, from the bytes of a worker's reply.
+    """A run's outputs as arrays of their dtype and shape, from the bytes of a worker's reply.
 
-    `run` None: the reply holds one run, and names outputs alone.
+    `run`: the index of the run; None if the reply holds one run and its keys are plain output names.
 
     Raises:
-        KeyError, ValueError: the reply lacks one, or it has another size.
+        KeyError, ValueError: the reply lacks an output, or its size is wrong.
     """
     return {
         name: blobs[name if run is None else f"{run}/{name}"]
@@ -42,7 +42,7 @@ def arrays_of(
 
 
 def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:
-    """How many leading elements or records of an output are compared, as `valid` says; None: all."""
+    """How many leading elements or records of an output are compared: the value of its `valid`; None: all."""
     tolerance = problem.buffers[name].tolerance
     if tolerance is None or tolerance.valid is None:
         return None
@@ -53,15 +53,17 @@ def identical(left: Array, right: Array) -> bool:
     """Whether two arrays of one dtype hold the same bits (the same NaN is equal, 0.0 and -0.0 are not)."""
     if left.nbytes != right.nbytes:
         return False
-    first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right))
+    left_bytes, right_bytes = (
+        np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right)
+    )
     return all(
-        np.array_equal(first[start : start + PART_BYTES], second[start : start + PART_BYTES])
-        for start in range(0, first.size, PART_BYTES)
+        np.array_equal(left_bytes[start : start + PART_BYTES], right_bytes[start : start + PART_BYTES])
+        for start in range(0, left_bytes.size, PART_BYTES)
     )
 
 
 def same_bits(problem: Problem, name: str, first: Outputs, again: Outputs) -> bool:
-    """Whether the elements of an output that count are the same, in any order where the problem allows it."""
+    """Whether the compared elements of an output are bit-identical, in any order if that is allowed."""
     valid = valid_count(problem, name, first)
     if unordered(problem.buffers[name]):
         before, other = (in_order(problem, name, outputs, valid) for outputs in (first, again))
@@ -70,10 +72,11 @@ def same_bits(problem: Problem, name: str, first: Outputs, again: Outputs) -> bo
 
 
 def in_order(problem: Problem, name: str, outputs: Outputs, valid: int | None) -> dict[str, Array]:
-    """The first `valid` records (None: all) that an output is a member of, sorted: an array for each member.
+    """The first `valid` records (None: all) that an output belongs to, sorted; an array per member output.
 
-    A record is one row, along the first axis, of each member: none may be torn apart. Members without
-    tolerances are sorted by first, so that rounding does not decide where a record comes.
+    A record is one row (along the first axis) of each member. Example: outputs `keys` and `values` form
+    records (keys[i], values[i]), and both arrays are permuted together. Exact members are the leading sort
+    keys, so rounding does not change the order.
     """
     names = together(problem, name)
     rows = {member: outputs[member].reshape(len(outputs[member]), -1)[:valid] for member in names}
@@ -93,10 +96,11 @@ def differs(
     *,
     exact: bool = False,
 ) -> str | None:
-    """How one output differs from the expected one under its tolerance; None when it agrees.
+    """How one output differs from the expected one beyond its tolerance, in words; None if it agrees.
 
-    Members of a record in any order are compared as whole records, whichever is named; a member that `got`
-    lacks is as expected. `exact`: the expected one's own rounding is known to be small.
+    If the output belongs to unordered records, whole records are compared; members missing in `got` are taken
+    from `expected`. `exact`: `expected` is known to be nearly exact, so the tolerance allows only for `got`'s
+    rounding.
     """
     buffer, members = problem.buffers[name], together(problem, name)
     got = {**expected, **got}

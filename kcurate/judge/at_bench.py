@@ -1,12 +1,12 @@
-"""Trials at a bench size: inputs and outputs stay on the device, and fingerprints stand for most outputs.
+"""Trials at a bench size: data stays on the device, and most outputs are compared by fingerprint.
 
-Outputs with the same fingerprint on both sides agree. Of the others, hidden copies of the reference's go to
-the other side's worker, which compares them with its own on the device; what differs there is read back and
-decided by `kcurate.judge.agreement`, as at the test sizes. The GPU's lock is held while the device works, not
-while workers send. Our kernels make fingerprints and comparisons in the memory of the side that they check,
-where a hostile side might change them: so random samples of outputs are also copied to the host by the
-driver, which it cannot change. Not covered: which trials there are (`kcurate.judge.trials`), what is then
-timed (`kcurate.judge.timing_job`).
+An output with the same fingerprint on both sides agrees. Otherwise an encrypted ("hidden") copy of the
+reference's output goes to the other side's worker, which compares it with its own on the device. What differs
+there is read back and decided by `kcurate.judge.agreement`, as at the test sizes. Our kernels compute
+fingerprints and differences in the process of the side that they check, where a hostile side might tamper
+with them; so random samples of outputs are also copied to the host by the driver, which the side cannot
+intercept. The GPU's lock is held while the device works, not while workers transfer data. Not covered: which
+trials there are (`kcurate.judge.trials`), what is then timed (`kcurate.judge.timing_job`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcurate.backends.noise import noise_bytes
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
-from kcurate.judge.reference_runs import CHANGED_INPUTS, REPLY_SLACK_BYTES, WIDE, accumulated, disturbing
+from kcurate.judge.reference_runs import CHANGED_INPUTS, REPLY_SLACK_BYTES, WIDE, accumulated, extra_run
 from kcurate.judge.trials import Trial, bench_trials
 from kcurate.judge.verifying import SALT_BITS, RunReply, Verification
 from kcurate.judge.workers import requests
@@ -43,12 +43,12 @@ from kcurate.problem.outputs import (
 from kcurate.records import BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName
 
-# Parts sampled of each output, and elements of each part.
+# Samples of each output, and elements of each sample.
 PARTS, ELEMENTS = 8, 64
 
 
 def random_places(problem: Problem, trial: Trial) -> tuple[requests.Place, ...]:
-    """Random parts of the outputs that are compared in full and in order."""
+    """Random samples of the outputs that are compared in full and in order."""
     picked = []
     for name in output_names(problem):
         buffer, rule = problem.buffers[name], problem.buffers[name].tolerance
@@ -62,7 +62,7 @@ def random_places(problem: Problem, trial: Trial) -> tuple[requests.Place, ...]:
 def peek(
     proxy: SideProxy, problem: Problem, trial: Trial, places: Sequence[requests.Place]
 ) -> tuple[Blob, ...]:
-    """The bytes of these parts of a side's last run.
+    """The bytes of these samples of a side's outputs after its last run.
 
     Raises:
         Ruling: the worker failed, or sent anything else.
@@ -74,8 +74,8 @@ def peek(
     with proxy.untrusted_answer():
         blobs_in_order = tuple(blobs[str(number)] for number in range(len(places)))
         kinds = (numpy_dtype(problem.buffers[place.name].dtype) for place in places)
-        wanted = [place.count * kind.itemsize for place, kind in zip(places, kinds, strict=True)]
-        if [blob.size for blob in blobs_in_order] != wanted:
+        sizes = [place.count * kind.itemsize for place, kind in zip(places, kinds, strict=True)]
+        if [blob.size for blob in blobs_in_order] != sizes:
             raise ValueError("a part has the wrong size")
     return blobs_in_order
 
@@ -87,28 +87,31 @@ def first_differing(
     got: Sequence[Blob],
     bounds: Mapping[str, Bound],
 ) -> requests.Place | None:
-    """The first part where the sides differ by more than `bounds` allows; without a bound, in any bit."""
-    for place, want, have in zip(places, expected, got, strict=True):
-        if np.array_equal(want, have):
+    """The first sample that differs by more than its output's bound; without a bound, in any bit."""
+    for place, expected_bytes, got_bytes in zip(places, expected, got, strict=True):
+        if np.array_equal(expected_bytes, got_bytes):
             continue
         if place.name not in bounds:
             return place
-        kind = numpy_dtype(problem.buffers[place.name].dtype)
-        wanted, seen = (widened(blob.view(kind)) for blob in (want, have))
+        dtype = numpy_dtype(problem.buffers[place.name].dtype)
+        expected_values, got_values = (widened(blob.view(dtype)) for blob in (expected_bytes, got_bytes))
         with np.errstate(invalid="ignore"):
-            near = np.abs(seen - wanted) <= bounds[place.name].of(np.abs(wanted))
-        if not (near | (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))).all():
+            near = np.abs(got_values - expected_values) <= bounds[place.name].of(np.abs(expected_values))
+        if not (
+            near | (got_values == expected_values) | (np.isnan(got_values) & np.isnan(expected_values))
+        ).all():
             return place
     return None
 
 
 @dataclass
 class ReferenceOutputs:
-    """What is known of the reference's outputs in a slot.
+    """What is known of the reference's outputs in the slot of a trial.
 
-    `sizes` and `hiding` (salt, key) of those with hidden copies. `hardly_rounded`: those that the reference
-    computes almost exactly. `peeked`: the parts at `places` of each side's own outputs; `wide_peeked`: the
-    same parts of the wider reference, where it took the reference's place.
+    By output: `fingerprints`; `sizes`, the magnitudes of those with hidden copies; `hiding`, the salt and key
+    of these copies. `hardly_rounded`: outputs that the reference computes nearly exactly. `peeked`: the
+    samples at `places` of each side; `wide_peeked`: those of the wide reference, for outputs that it
+    replaced.
     """
 
     trial: Trial
@@ -122,9 +125,9 @@ class ReferenceOutputs:
     wide_peeked: dict[requests.Place, Blob] = field(default_factory=dict)
 
     def bound(self, problem: Problem, name: str, *, strict: bool = True) -> tuple[Bound, float]:
-        """How far an output may be off, and the norm of the whole difference.
+        """The bounds of an output's difference from the reference: per element, and of its norm.
 
-        `strict` False: the reference is taken to round as much as any correct kernel.
+        `strict` False: assume that the reference rounds as much as any correct kernel.
         """
         size = self.sizes[name]
         whole = Magnitudes(size.largest, size.rms)
@@ -133,7 +136,7 @@ class ReferenceOutputs:
 
 
 class BenchRuns:
-    """The runs of one case at its bench sizes."""
+    """The runs of one case at its bench sizes. `known`: what is on the devices, by slot."""
 
     def __init__(self, verification: Verification) -> None:
         self.verification = verification
@@ -158,7 +161,7 @@ class BenchRuns:
             self.verification.case.passed("bench_structured")
 
     def forget(self) -> None:
-        """Free everything that is on the devices."""
+        """Free all slots on the devices."""
         slots = tuple(self.known)
         on_both_sides(lambda side: self.verification.sides[side].call(requests.Forget(slots)))
         self.known.clear()
@@ -203,14 +206,14 @@ class BenchRuns:
         return replies, arrays
 
     def _run_count(self, trial: Trial, side: SideName) -> int:
-        """How many times a side runs: the reference once, as its repeats were compared at the test sizes."""
+        """How many times a side runs; the reference once: its repeats are compared at the test sizes."""
         return 1 if side == self.verification.reference else trial.runs
 
     def _compare_peeked(self, known: ReferenceOutputs, differing: Sequence[str]) -> None:
-        """Check what the driver copied against what our kernels reported, which a side may have changed.
+        """Compare the samples that the driver copied, in case a side tampered with the other comparisons.
 
-        Each part is held against the outputs that it was compared with, under the same bound: the wider
-        reference's where those were used, since the plain ones may themselves be further off.
+        The same bounds and expected outputs apply: those of the wide reference where it replaced the plain
+        ones.
 
         Raises:
             Ruling: `mismatch`.
@@ -223,12 +226,12 @@ class BenchRuns:
         loose = {name: known.bound(self._problem, name)[0] for name in compared}
         other = first_differing(self._problem, known.places, expected, got, loose)
         if other is not None:
-            what = f"{other.name}: elements from {other.start} on"
-            text = f"{what} are not what was compared ({known.trial.text})"
+            elements = f"{other.name}: elements from {other.start} on"
+            text = f"{elements} are not what was compared ({known.trial.text})"
             raise Ruling(Outcome.MISMATCH, text, side=self.verification.order[1])
 
     def _checked_fingerprints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
-        """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
+        """The first run's fingerprint of each output; raises a ruling if a run wrote out of bounds."""
         self.verification.check_integrity(trial, side, reply)
         with self.verification.sides[side].untrusted_answer():
             if len(reply.body.prints) != self._run_count(trial, side):
@@ -248,21 +251,21 @@ class BenchRuns:
                 raise self.verification.nondeterministic(trial, side, name)
         if reply.body.drifted:
             raise self.verification.nondeterministic(trial, side, reply.body.drifted[0])
-        whole = with_companions(self._problem, self.verification.checked[side].read_back)
-        if whole:
-            first, *rest = (
-                self.verification.outputs(trial, side, reply, run, whole)
+        names = with_companions(self._problem, self.verification.checked[side].read_back)
+        if names:
+            first_outputs, *repeats = (
+                self.verification.outputs(trial, side, reply, run, names)
                 for run in range(self._run_count(trial, side))
             )
-            for again in rest:
+            for again in repeats:
                 self.verification.agree_with_itself(
-                    trial, side, first, again, self.verification.checked[side].read_back
+                    trial, side, first_outputs, again, self.verification.checked[side].read_back
                 )
 
     def _compare_differing(
         self, known: ReferenceOutputs, differing: Sequence[str], needed: Sequence[str], bring: set[str]
     ) -> Outputs:
-        """Compare the outputs whose fingerprints differ; the reference's outputs named in `bring`."""
+        """Compare outputs with different fingerprints; returns the reference's outputs in `bring`."""
         trial, slot = known.trial, known.trial.slot
         limit = outputs_bytes(self._problem, trial.sizes, needed)
         self._reference.ask(requests.Fetch(slot))
@@ -285,7 +288,7 @@ class BenchRuns:
         return {}
 
     def _hide(self, known: ReferenceOutputs, names: Sequence[str]) -> None:
-        """Keep hidden copies of outputs of the reference's last run."""
+        """Have the reference's worker keep encrypted copies of these outputs of its last run."""
         if names:
             hiding = {name: (secrets.randbits(64), secrets.randbits(64)) for name in names}
             answer = self._reference.call(requests.Hide(known.trial.slot, hiding)).body
@@ -298,21 +301,21 @@ class BenchRuns:
             known.hardly_rounded |= set(names)
 
     def _use_wide(self, known: ReferenceOutputs, differing: Sequence[str]) -> None:
-        """Put the wider reference's outputs in place of those whose rounding error matters."""
+        """Replace differing outputs by the wide reference's, if the reference rounds much in this trial."""
         wide, trial = self.verification.wide, known.trial
         if wide is None or not wide.wanted(trial.sizes):
             return
         names = [name for name in accumulated(self._problem, trial.sizes) if name in differing]
         if not names:
             return
-        with disturbing(WIDE):
+        with extra_run(WIDE):
             self._reference.call(
                 requests.Run(trial.slot, self.verification.salts(1), known.fingerprint_salt, "wide")
             )
             lenient = wide.lenient(trial.sizes)
             bounds = {name: known.bound(lenient, name, strict=False) for name in names}
-            strange = self._beyond(known, self._reference, trial.slot, bounds)
-            if wide.accept(not strange):
+            differing_from_plain = self._beyond(known, self._reference, trial.slot, bounds)
+            if wide.accept(not differing_from_plain):
                 self._hide(known, names)
                 known.hardly_rounded |= set(names)
                 places = [place for place in known.places if place.name in names]
@@ -322,14 +325,14 @@ class BenchRuns:
     def _beyond_bounds(
         self, known: ReferenceOutputs, proxy: SideProxy, slot: str, names: Sequence[str]
     ) -> list[str]:
-        """The outputs of a slot's last run that are too far from the hidden copies of the known ones."""
+        """The outputs in `names` whose last run in `slot` is too far from the hidden copies of `known`."""
         bounds = {name: known.bound(self._problem, name) for name in names}
         return self._beyond(known, proxy, slot, bounds)
 
     def _beyond(
         self, known: ReferenceOutputs, proxy: SideProxy, slot: str, bounds: Mapping[str, tuple[Bound, float]]
     ) -> list[str]:
-        """As `_beyond_bounds`, with other bounds."""
+        """The outputs whose last run in `slot` exceeds these bounds (per element, norm)."""
         close = tuple(requests.Close(name, bound) for name, (bound, _) in bounds.items())
         answer = proxy.call(requests.Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
@@ -337,14 +340,14 @@ class BenchRuns:
         return [name for (name, (_, norm)), error in pairs if not error.within(norm)]
 
     def _comparable_on_device(self, name: str) -> bool:
-        """Whether a device can compare an output element by element."""
+        """Whether an output can be compared element by element: floating, and in a fixed order."""
         buffer = self._problem.buffers[name]
         return is_float(buffer.dtype) and not unordered(buffer)
 
     def _decrypted(
         self, known: ReferenceOutputs, blobs: Mapping[str, Blob], names: Sequence[str]
     ) -> dict[str, Any]:
-        """The reference's outputs from hidden copies."""
+        """The reference's outputs, decrypted from its hidden copies."""
         with self._reference.untrusted_answer():
             plain = {
                 name: blobs[name] ^ noise_bytes(0, blobs[name].size, *known.hiding[name]) for name in names
@@ -375,8 +378,8 @@ class BenchRuns:
                 )
 
     def spoiled(self, trial: Trial, change: str) -> Spoiling | None:
-        """Whether the reference's outputs on spoiled inputs would pass for those on the trial's own."""
-        with disturbing(CHANGED_INPUTS):
+        """Whether the reference's outputs on spoiled inputs would be accepted as those of the trial."""
+        with extra_run(CHANGED_INPUTS):
             known = self.known.get(trial.slot) or self._run_reference_alone(trial)
             slot = f"{trial.slot}-{change}"
             spoiled = replace(trial, slot=slot, variation=f"{trial.variation}/{change}")
@@ -391,7 +394,7 @@ class BenchRuns:
         return Spoiling(accepted, any(is_float(self._problem.buffers[name].dtype) for name in changed))
 
     def _run_reference_alone(self, trial: Trial) -> ReferenceOutputs:
-        """Run the reference alone on a trial's inputs, and keep its outputs."""
+        """Run the reference alone on a trial and keep hidden copies of its outputs."""
         known = self.known[trial.slot] = ReferenceOutputs(trial, secrets.randbits(SALT_BITS))
         known.fingerprints = self._reference_fingerprints(trial, known.fingerprint_salt)
         with self.verification.lock.shared():
@@ -399,7 +402,7 @@ class BenchRuns:
         return known
 
     def _reference_fingerprints(self, trial: Trial, salt: int) -> dict[str, int]:
-        """Run the reference once; the fingerprints of its outputs."""
+        """Run the reference once on a trial; the fingerprints of its outputs."""
         if trial.seed not in self.verification.case.seeds:
             self.verification.case.seeds.append(trial.seed)
         self._reference.ask(trial.request)

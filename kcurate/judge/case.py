@@ -1,4 +1,4 @@
-"""One candidate while it is judged: what is known so far, and the ruling that ends the case.
+"""One candidate while it is judged: the facts so far (`Case`), and the ruling that ends the case (`Ruling`).
 
 Not covered: the decisions (`kcurate.judge.judging`).
 """
@@ -49,9 +49,9 @@ class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an err
 
 @dataclass
 class Case:
-    """What is known of a candidate so far. `checks` and `stages_s` are in execution order.
+    """The facts about a candidate so far. `checks` and `stages_s` are in execution order.
 
-    Beside the stages, `stages_s` has the seconds of the GPU's lock (`GpuLock.seconds`), which overlap them.
+    Besides stages, `stages_s` has the seconds of the GPU's lock (`GpuLock.seconds`), which overlap with them.
     """
 
     candidate: Candidate
@@ -70,7 +70,7 @@ class Case:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the block's wall time to a stage, even if it raises."""
+        """Add the wall time of the `with` block to a stage, even if it raises."""
         started = time.perf_counter()
         try:
             yield
@@ -78,7 +78,7 @@ class Case:
             self.add_seconds({name: time.perf_counter() - started})
 
     def add_seconds(self, seconds: Mapping[str, float]) -> None:
-        """Add seconds to stages, or to what the GPU's lock counts."""
+        """Add seconds to entries of `stages_s`."""
         for name, more in seconds.items():
             self.stages_s[name] = round(self.stages_s.get(name, 0.0) + more, 6)
 
@@ -87,7 +87,7 @@ class Case:
         self.checks += [check for check in checks if check not in self.checks]
 
     def replace_environment(self, environment: Environment) -> None:
-        """Take a newer reading of the environment; details that were added stay."""
+        """Replace the environment by a newer reading; details added before are kept."""
         details = {**self.environment.details, **environment.details}
         self.environment = replace(environment, details=details)
 

@@ -1,8 +1,8 @@
-"""Both sides on the emulator, compiled to count what they do: evidence about a slow side that was made.
+"""Runs both sides on the emulator, compiled to count operations: evidence about a slow side that was made.
 
-At every test size, and at the bench size with a few blocks of each launch, since a side may be slow there
-alone. It runs beside a judgement on a GPU too, where a C++ compiler is installed. There is no evidence where
-the emulator cannot run a side; nothing is concluded from that. Not covered: what the counts mean
+They run at every test size, and with a few blocks of each launch at the bench size, since a side may be slow
+only there. This also works during a judgement on a GPU, if a C++ compiler is installed. If the emulator
+cannot run a side there is no evidence, and nothing follows from that. Not covered: what the counts mean
 (`kcurate.judge.made_slow_limits`), counting (`kcurate/backends/emulator/runtime/counting.h`).
 """
 
@@ -25,15 +25,15 @@ from kcurate.records import SIDES, Candidate, Outcome, Side
 from kcurate.records.pair import SideName
 
 BACKEND = "emulator"
-# Blocks of each launch that run at the bench size.
+# Blocks of each launch that run at the bench size, where a full run takes too long.
 SAMPLED_BLOCKS = 16
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What both sides did at each test size (slow, fast), and at the bench size if it could be run.
+    """The counts (slow, fast) of each test size, and of the bench size if both sides ran there.
 
-    `endless`: the slow side ran into a time limit at a test size, where the fast side did not.
+    `endless`: the slow side ran into a time limit at a test size; the fast side did not.
     """
 
     tests: tuple[tuple[Counts, Counts], ...]
@@ -44,8 +44,8 @@ class Counted:
 class CountedRuns:
     """Workers that compile and count, started when first needed. Call `close` at the end.
 
-    The latest fast side, compiled, and what it did are kept for the next candidate, since many may be made
-    from one: all run on inputs of the same secret seed.
+    The latest fast side's binary and counts are cached, since many slow sides may be made from one fast side.
+    All candidates run on inputs of the same secret `seed`.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class CountedRuns:
             self._nursery.close()
 
     def count(self, candidate: Candidate) -> Counted | None:
-        """Run both sides; None where the emulator cannot, or is not installed."""
+        """Count both sides' operations; None if the emulator cannot run them or is not installed."""
         if any(getattr(candidate, side).language != "cuda" for side in SIDES):
             return None
         key = store.side_key(candidate, "fast")
@@ -72,41 +72,43 @@ class CountedRuns:
         if compiled is None:
             return None
         self._compiled_fast = {key: compiled.get("fast") or self._compiled_fast[key]}
-        chosen = _chosen(candidate, self.seed)
-        fast = self._latest.get(key) or self._run(candidate, "fast", self._compiled_fast[key], chosen)
-        self._latest = {key: fast} if len(fast.counts) == len(chosen) else {}
-        slow = self._run(candidate, "slow", compiled["slow"], chosen)
-        if len(fast.counts) < len(chosen) - 1:
+        series = _counted_trials(candidate, self.seed)
+        fast = self._latest.get(key) or self._run(candidate, "fast", self._compiled_fast[key], series)
+        self._latest = {key: fast} if len(fast.counts) == len(series) else {}
+        slow = self._run(candidate, "slow", compiled["slow"], series)
+        if len(fast.counts) < len(series) - 1:
             return None
-        tests = tuple(zip(slow.counts, fast.counts[: len(chosen) - 1], strict=False))
-        endless = slow.timed_out and len(tests) < len(chosen) - 1
-        if len(tests) < len(chosen) - 1 and not endless:
+        tests = tuple(zip(slow.counts, fast.counts[: len(series) - 1], strict=False))
+        endless = slow.timed_out and len(tests) < len(series) - 1
+        if len(tests) < len(series) - 1 and not endless:
             return None
-        whole = len(slow.counts) == len(fast.counts) == len(chosen)
-        return Counted(tests, (slow.counts[-1], fast.counts[-1]) if whole else None, endless)
+        both_at_bench = len(slow.counts) == len(fast.counts) == len(series)
+        return Counted(tests, (slow.counts[-1], fast.counts[-1]) if both_at_bench else None, endless)
 
     def reach(self, candidate: Candidate) -> list[Mapping[str, int]] | None:
-        """The bytes of each buffer, up to the furthest that the slow side read or wrote, at each test size.
+        """For each test size, the end of the furthest access of the slow side in each buffer, in bytes.
 
-        None where the emulator cannot run all of them, or is not installed.
+        None if the emulator cannot run all sizes or is not installed.
         """
         compiled = self._compile(candidate, ("slow",))
         if compiled is None:
             return None
-        chosen = _chosen(candidate, self.seed)[:-1]
-        runs = self._run(candidate, "slow", compiled["slow"], chosen, follow=True)
-        return runs.reached if len(runs.reached) == len(chosen) else None
+        series = _counted_trials(candidate, self.seed)[:-1]
+        runs = self._run(candidate, "slow", compiled["slow"], series, follow=True)
+        return runs.reached if len(runs.reached) == len(series) else None
 
     def slow_at_bench(self, candidate: Candidate) -> Counts | None:
-        """What the slow side does at the bench size; None where the emulator cannot run it there."""
+        """The counts of the slow side at the bench size; None if the emulator cannot run it there."""
         compiled = self._compile(candidate, ("slow",))
         if compiled is None:
             return None
-        counts = self._run(candidate, "slow", compiled["slow"], _chosen(candidate, self.seed)[-1:]).counts
+        counts = self._run(
+            candidate, "slow", compiled["slow"], _counted_trials(candidate, self.seed)[-1:]
+        ).counts
         return counts[0] if counts else None
 
     def compiled_fast(self, candidate: Candidate) -> Compiled | None:
-        """The fast side, compiled to count; None where it does not compile."""
+        """The fast side's binary, compiled to count; None if it does not compile."""
         key = store.side_key(candidate, "fast")
         if key not in self._compiled_fast:
             compiled = self._compile(candidate, ("fast",))
@@ -114,12 +116,12 @@ class CountedRuns:
         return self._compiled_fast.get(key)
 
     def compiled_slow(self, side: Side, candidate: Candidate) -> Compiled | None:
-        """A changed slow side, compiled to count; None where it does not compile."""
+        """The binary of `side` in the slow side's place, compiled to count; None if it does not compile."""
         compiled = self._compile(replace(candidate, slow=side), ("slow",))
         return compiled["slow"] if compiled is not None else None
 
     def loaded_slow(self, candidate: Candidate, compiled: Compiled) -> SideProxy:
-        """A worker of its own with the slow side's plan and this binary; the caller kills it.
+        """A new worker with the slow side's plan and this binary; the caller kills it.
 
         Raises:
             Ruling, BackendError: it does not load.
@@ -142,16 +144,16 @@ class CountedRuns:
         candidate: Candidate,
         side: SideName,
         compiled: Compiled,
-        chosen: Sequence[Trial],
+        series: Sequence[Trial],
         *,
         follow: bool = False,
     ) -> _Runs:
-        """Run one side on each trial in a worker of its own, until one fails."""
+        """Run one side on each trial in a new worker, until one fails; `follow`: also measure reach."""
         proxy, runs = self._proxy(side), _Runs()
         try:
             proxy.worker.ready()
             proxy.load(candidate, compiled)
-            for trial in chosen:
+            for trial in series:
                 proxy.ask(replace(trial.request, on_device=False))
                 proxy.wait_for_inputs()
                 sample = SAMPLED_BLOCKS if trial.at_bench else 0
@@ -167,7 +169,7 @@ class CountedRuns:
         return runs
 
     def _compile(self, candidate: Candidate, sides: Sequence[SideName]) -> dict[SideName, Compiled] | None:
-        """The sides, compiled to count; None where the emulator is not installed or lacks something."""
+        """The sides, compiled to count; None if one does not compile or the emulator is not installed."""
         if self._missing:
             return None
         try:
@@ -189,14 +191,14 @@ class CountedRuns:
 
 @dataclass
 class _Runs:
-    """What one side did in its trials, in order, and whether a time limit ended them."""
+    """The counts and reach of one side by trial, and whether a time limit ended them early."""
 
     counts: list[Counts] = field(default_factory=list)
     reached: list[Mapping[str, int]] = field(default_factory=list)
     timed_out: bool = False
 
 
-def _chosen(candidate: Candidate, seed: int) -> list[Trial]:
+def _counted_trials(candidate: Candidate, seed: int) -> list[Trial]:
     """The nominal trials at the test sizes, then one at the bench size."""
     assert candidate.problem is not None, "plans are admitted first"
     small = [trial for trial in trials(candidate.problem, seed) if trial.slot.endswith("-nominal")]

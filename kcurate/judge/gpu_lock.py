@@ -1,9 +1,9 @@
-"""Shared or exclusive use of a GPU: any number of workers at once, or timings one after the other.
+"""A lock between all processes that use a GPU: shared by any number of workers, or exclusive for one timing.
 
-Judges of different users wait for each other (`kcurate.core.lock_files`). Whoever wants to time waits for a
-moment without workers, or for company, because the GPU idles while the last of the workers finish: timings
-that are ready together then run in a row, and no worker enters meanwhile. Not covered: what needs which lock
-(`kcurate.judge.judging`, `kcurate.judge.verifying`).
+Judges of different users wait for each other (`kcurate.core.lock_files`). The GPU idles while a timing waits
+for the last worker to finish, so timings are batched: one waits up to `PATIENCE_S` for a moment without
+workers or for a second timing; then all waiting timings run one after the other before any worker enters. Not
+covered: what needs which lock (`kcurate.judge.judging`, `kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kcurate.core.lock_files import held, is_free, open_lock
 from kcurate.records import Environment
 
-# How long a timing waits for a moment without workers, and how often it looks, in seconds.
+# How long a timing waits before it keeps workers out, and its polling interval, in seconds.
 PATIENCE_S = 0.5
 LOOK_S = 0.004
 
@@ -26,19 +26,19 @@ LOOK_S = 0.004
 class GpuLock:
     """The lock of one GPU. Not reentrant.
 
-    `seconds`: how long it was waited for and held so far, by `gpu_wait`, `gpu_shared` and `gpu_alone`.
+    `seconds`: how long it was waited for (`gpu_wait`) and held (`gpu_shared`, `gpu_alone`) so far.
     """
 
     def __init__(self, name: str) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        # Workers pass the entry one by one, when no timing is registered.
+        # Workers enter one by one, when no timing holds or waits for the lock.
         self._entry, self._workers, self._timings, self._turn = (
-            open_lock(f"{name}-{what}") for what in ("entry", "workers", "timings", "turn")
+            open_lock(f"{name}-{part}") for part in ("entry", "workers", "timings", "turn")
         )
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the GPU alongside others; nobody times anything meanwhile."""
+        """Use the GPU together with other workers; no timing runs meanwhile."""
         asked_s = time.monotonic()
         with held(self._entry, fcntl.LOCK_EX), held(self._timings, fcntl.LOCK_EX):
             fcntl.flock(self._workers, fcntl.LOCK_SH)
@@ -73,7 +73,7 @@ class GpuLock:
             self.seconds[how] += time.monotonic() - got_s
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the lock files."""
         for handle in (self._entry, self._workers, self._timings, self._turn):
             os.close(handle)
 

@@ -38,7 +38,8 @@ from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, S
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 
-# Attempts at a candidate whose worker dies without an error, or in a run of ours (`StartOver`).
+# Attempts at a candidate if a worker dies without an error, or the reference fails in an extra run
+# (`StartOver`).
 ATTEMPTS = 3
 # The GPU's state, recorded before and after timing.
 STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
@@ -121,7 +122,9 @@ class Judge:
             self.controls = negative_controls.Controls()
             self._made_slow = MadeSlow(config.workspace, config.minimal)
             self._calibration: calibration.Calibration | None = None
-            self._failed_runs: set[tuple[str, str]] = set()  # key of a reference, kind of an extra run of it
+            self._failed_runs: set[tuple[str, str]] = (
+                set()
+            )  # (key of a reference, kind of extra run) that failed
         except BaseException:
             self._nursery.close()
             raise
@@ -160,7 +163,7 @@ class Judge:
         ruling = self._attempt(case := Case(candidate, key, self._environment))
         for _ in range(ATTEMPTS - 1):
             if ruling.unexplained:
-                self.pool.start_afresh()  # memory may have been short, or a worker not as empty as it seemed
+                self.pool.start_afresh()  # memory may have been short, or a reused worker in a bad state
                 with self._retry_lock.exclusive():
                     ruling = self._attempt(case := Case(candidate, key, self._environment))
         ruling = self._made_slow.admit_minimal(case, ruling, self.judge, self.config.counted)
@@ -174,9 +177,9 @@ class Judge:
             return self._decide(case)
         except StartOver as failed:
             self._failed_runs.add(
-                (store.side_key(case.candidate, reference_side(case.candidate)), failed.what)
+                (store.side_key(case.candidate, reference_side(case.candidate)), failed.kind)
             )
-            text = f"the reference failed in a run of ours ({failed.what})"
+            text = f"the reference failed in a run of ours ({failed.kind})"
             return Ruling(Outcome.HARNESS_ERROR, text, unexplained=True)
         except Ruling as early:
             return early
@@ -221,15 +224,15 @@ class Judge:
         return self.config.backend == "cuda" and self.config.timed
 
     def _prime(self, candidate: Candidate, reference: SideName, seed: int) -> Future[None] | None:
-        """Have the workers generate the inputs of the timed runs while the sides compile."""
+        """Start generating the inputs of bench-size trials in the workers, while the sides compile."""
         if not self._timed or candidate.problem is None:
             return None
-        series = (
+        bench_trials = (
             *trials.bench_trials(candidate.problem, seed),
             *trials.timed_trials(candidate.problem, seed),
         )
-        ahead = [trial.request for trial in series]
-        return self.pool.prime(candidate, reference, ahead)
+        requests = [trial.request for trial in bench_trials]
+        return self.pool.prime(candidate, reference, requests)
 
     def _run(self, case: Case, sides: Sides, compiled: Binaries, seed: int) -> Ruling:
         candidate, reference = case.candidate, reference_side(case.candidate)
@@ -245,9 +248,9 @@ class Judge:
             case.passed("wide_reference")
         return ruling
 
-    def _survives(self, case: Case, what: str) -> bool:
-        """Whether the reference has not failed in extra runs of this kind so far."""
-        return (store.side_key(case.candidate, reference_side(case.candidate)), what) not in self._failed_runs
+    def _survives(self, case: Case, kind: str) -> bool:
+        """Whether no extra run of this kind has failed for this reference so far."""
+        return (store.side_key(case.candidate, reference_side(case.candidate)), kind) not in self._failed_runs
 
     def _load(self, case: Case, sides: Sides, compiled: Binaries, wide: WideReference | None) -> None:
         if self._timed:
@@ -257,7 +260,7 @@ class Judge:
                 on_both_sides(lambda side: self.pool.load_helpers(sides[side]))
             on_both_sides(lambda side: sides[side].load(case.candidate, compiled[side]))
             if wide is not None:
-                with reference_runs.disturbing(reference_runs.WIDE):
+                with reference_runs.extra_run(reference_runs.WIDE):
                     sides[reference_side(case.candidate)].load(case.candidate, wide.compiled, "wide")
 
     def _verify_and_time(
@@ -284,7 +287,7 @@ class Judge:
         return ruling
 
     def _verify(self, case: Case, compiled: Binaries, verification: verifying.Verification) -> None:
-        """All that takes no times: trials, negative controls, counted work, thread orders, sanitizer."""
+        """All checks without timing: trials, negative controls, counted work, thread orders, sanitizer."""
         problem, survives = verification.problem, partial(self._survives, case)
         with case.stage("verify"):
             verification.run()
@@ -329,7 +332,7 @@ class Judge:
     def _prepare(
         self, case: Case, verification: verifying.Verification, size: BenchSize | None = None
     ) -> TimingJob:
-        """Verify both sides at a bench size (None: the headline) and get them ready to be timed."""
+        """Verify both sides at a bench size (None: the headline) and prepare timing them."""
         runs = at_bench.BenchRuns(verification)
         with case.stage("verify_at_bench"):
             runs.run_structured(size)
@@ -366,7 +369,7 @@ class Judge:
 
     @contextlib.contextmanager
     def pair_timer(self, candidate: Candidate, seed: int) -> Iterator[PairTimer]:
-        """Both sides in fresh workers, verified at the bench size, ready to be timed any number of times.
+        """A timer of both sides, in fresh workers, verified at the bench size; they end with the context.
 
         Raises:
             Ruling: a side failed. KcurateError: this machine cannot time it.

@@ -1,10 +1,10 @@
 """Collects evidence on whether a slow side that a rule or a model wrote is slow on purpose.
 
-`MadeSlow` counts work, takes times and looks for needless parts; each `admit_*` raises or returns `padded`
-where `kcurate.judge.made_slow_limits` finds the evidence beyond a limit. Not covered: counting
+`MadeSlow` counts work, takes times and searches for needless parts. Each `admit_*` raises or returns `padded`
+if the evidence exceeds a limit of `kcurate.judge.made_slow_limits`. Not covered: counting
 (`kcurate.judge.counted_runs`), the search for parts to leave out (`kcurate.judge.needless`), patterns in the
-text (`checks.sham_work`), memory that no kernel reads (`checks.unread`). A slow side that nobody slowed down
-is not examined.
+text (`checks.sham_work`), memory that no kernel reads (`checks.unread`). Slow sides
+of other origin are not examined.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CUT_OFF = "not shown to be minimal: the search for needless parts was cut off"
 class MadeSlow:
     """Collects the evidence for one candidate at a time. Call `close` at the end.
 
-    `workspace`: where to look for naive variants, beside the built-in pairs. `minimal`: rules of which a side
-    was found minimal before.
+    `workspace`: where to look for naive variants, besides the built-in pairs. `minimal`: rewrite rules with
+    at least one side in which an earlier search found nothing needless.
     """
 
     def __init__(self, workspace: Path | None, minimal: frozenset[str] = frozenset()) -> None:
@@ -57,7 +57,7 @@ class MadeSlow:
         self._runs.close()
 
     def admit_counts(self, case: Case) -> Counted | None:
-        """Count both sides' work; None if nobody slowed the slow side down, or it cannot be counted.
+        """Count both sides' work; None for a slow side of other origin, or if it cannot be counted.
 
         Raises:
             Ruling: `padded`.
@@ -139,11 +139,12 @@ class MadeSlow:
     def admit_minimal(
         self, case: Case, ruling: Ruling, judge: Callable[[Candidate], Verdict], counted: bool
     ) -> Ruling:
-        """The ruling itself, or `padded` if a part of a slow side that a rule or a model wrote is needless.
+        """Return `ruling`, or `padded` if a part of a slow side that a rule or a model wrote is needless.
 
-        A suspect is a part whose removal leaves the results right, such as a second `__syncthreads()`. Where
-        times are taken, `judge` times the side without it; else, if `counted`, counts decide. A side that
-        rules of ours wrote is only examined while one of these rules has no side that was found minimal.
+        A suspect is a part whose removal leaves the outputs correct, such as a second `__syncthreads()`. For
+        a confirmed case, `judge` times the slow side against itself without the suspect. For a case that was
+        only found correct, counts decide if `counted`. Sides that our rules wrote are searched only until
+        each of their rules has one side in which nothing was needless.
         """
         candidate = case.candidate
         by_counts = counted and ruling.outcome is Outcome.CORRECT
@@ -157,15 +158,15 @@ class MadeSlow:
         with case.stage("needless"):
             search = suspects(self._runs, candidate, counted_only=by_counts)
             if by_counts:
-                needless, unsettled = _needless_by_counts(search.suspects), 0
+                needless, undecided = _needless_by_counts(search.suspects), 0
             else:
-                needless, unsettled = _needless_by_time(candidate, search.suspects, judge)
+                needless, undecided = _needless_by_time(candidate, search.suspects, judge)
         if needless is not None:
             suspect, gain = needless
             case.needless = suspect.text
             text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
             return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
-        untried = search.untried + unsettled
+        untried = search.untried + undecided
         complete = search.complete and untried == search.untried
         if complete:
             case.passed("minimal")
@@ -177,31 +178,31 @@ class MadeSlow:
         return ruling
 
 
-def _needless_by_counts(listed: Sequence[Suspect]) -> tuple[Suspect, float] | None:
-    """The first suspect whose counts show that the side is faster without it, and how many times."""
-    gains = ((suspect, suspect.gain) for suspect in listed if suspect.gain is not None)
+def _needless_by_counts(suspects_by_gain: Sequence[Suspect]) -> tuple[Suspect, float] | None:
+    """The first suspect with a gain above `LEAST_GAIN`, and the gain."""
+    gains = ((suspect, suspect.gain) for suspect in suspects_by_gain if suspect.gain is not None)
     return next(((suspect, gain) for suspect, gain in gains if gain > LEAST_GAIN), None)
 
 
 def _needless_by_time(
-    candidate: Candidate, listed: Sequence[Suspect], judge: Callable[[Candidate], Verdict]
+    candidate: Candidate, suspects_by_gain: Sequence[Suspect], judge: Callable[[Candidate], Verdict]
 ) -> tuple[tuple[Suspect, float] | None, int]:
-    """The first of `TIMED` suspects without which the side is faster, and how many times; else None.
+    """Time the first `TIMED` suspects; the first that is needless, and its gain (lower confidence bound).
 
-    The number is of how many suspects nothing is known then.
+    Else None, and the number of suspects that the timings left undecided.
     """
     timed: list[tuple[Suspect, Verdict]] = []
-    for suspect in listed[:TIMED]:
+    for suspect in suspects_by_gain[:TIMED]:
         verdict = judge(_against_itself(candidate, suspect))
         timed.append((suspect, verdict))
         confirmed = verdict.speedup if verdict.outcome is Outcome.CONFIRMED else None
         if confirmed is not None and confirmed.low > LEAST_GAIN:
             return (suspect, confirmed.low), 0
-    return None, _open(listed, timed)
+    return None, _undecided(suspects_by_gain, timed)
 
 
 def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
-    """The slow side, and in the fast one's place itself without a suspect, at the headline bench size."""
+    """A pair of the slow side and itself without a suspect, with only the headline bench size."""
     problem = candidate.problem
     assert problem is not None, "plans are admitted first"
     return replace(
@@ -212,28 +213,32 @@ def _against_itself(candidate: Candidate, suspect: Suspect) -> Candidate:
     )
 
 
-def _open(listed: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) -> int:
-    """Of how many suspects it is not known whether the side is faster without them.
+def _undecided(suspects_by_gain: Sequence[Suspect], timed: Sequence[tuple[Suspect, Verdict]]) -> int:
+    """The number of suspects of which timing has not shown whether they are needless.
 
-    Known are those that were timed, unless noise or a failure of ours hid the time, and those that were left
-    out with others in a run that stayed right and was not faster.
+    A suspect is decided if it was timed without noise or a failure of the harness, or if a larger suspect
+    that contains it was timed and is not needless.
     """
-    needed = [
+    not_needless = [
         suspect for suspect, verdict in timed if verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
     ]
-    rest = listed[len(timed) :]
-    covered = [any(larger.ablation.covers(suspect.ablation) for larger in needed) for suspect in rest]
-    return covered.count(False) + sum(_unsettled(verdict) for _, verdict in timed)
+    untimed = suspects_by_gain[len(timed) :]
+    covered = [
+        any(larger.ablation.covers(suspect.ablation) for larger in not_needless) for suspect in untimed
+    ]
+    return covered.count(False) + sum(_is_undecided(verdict) for _, verdict in timed)
 
 
-def _unsettled(verdict: Verdict) -> bool:
-    """Whether a verdict leaves open what the side takes without the suspect."""
-    noisy = verdict.speedup is None or verdict.speedup.high > LEAST_GAIN
-    return verdict.outcome is Outcome.HARNESS_ERROR or (verdict.outcome is Outcome.AMBIGUOUS_TIMING and noisy)
+def _is_undecided(verdict: Verdict) -> bool:
+    """Whether a timing was too noisy, or the harness failed, so that the suspect may still be needless."""
+    may_be_needless = verdict.speedup is None or verdict.speedup.high > LEAST_GAIN
+    return verdict.outcome is Outcome.HARNESS_ERROR or (
+        verdict.outcome is Outcome.AMBIGUOUS_TIMING and may_be_needless
+    )
 
 
 def _registers(side: SideReport) -> int:
-    """Registers per thread of the kernel of a side that uses most."""
+    """The most registers per thread of a side's kernels."""
     return max((kernel.registers or 0 for kernel in side.resources), default=FREE_REGISTERS)
 
 

@@ -1,9 +1,9 @@
-"""Limits of a slow side that a rule or a model wrote: beyond one, it is slow on purpose.
+"""Limits for a slow side that a rule or a model wrote: beyond one of them, it is slow on purpose.
 
-Pure functions that return None or the evidence in one line: `wasted` reads counts of code, threads and shared
-memory (at the bench size, if the side could be run there), `ratio_grew_too_much` and `above_cap` read times,
-`unexplained` both. Where the limits come from: docs/judge.md. Not covered: collecting the evidence
-(`kcurate.judge.made_slow`).
+Pure functions; each returns None, or one line of evidence. `wasted` checks counts of code, threads and shared
+memory (at the bench size if the side could be run there), `ratio_grew_too_much` and `above_cap` check times,
+and `unexplained` checks times against counts. Where the limits come from: docs/judge.md. Not covered:
+collecting the evidence (`kcurate.judge.made_slow`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from kcurate.records import SizeTiming, Speedup
 
 # The largest `code_ratio` of a slow side.
 MAX_CODE_RATIO = 20.0
-# The same where the ratio differs `VARYING` times between test sizes: then its algorithm is of higher order.
+# The same if the ratio varies by `VARYING` times between test sizes: then the slow algorithm is of higher
+# order.
 MAX_VARYING_CODE_RATIO, VARYING = 128.0, 4.0
-# Test sizes at which the fast side runs less than this share of its most code tell nothing about a ratio.
+# Test sizes at which the fast side runs less than this share of its code at the largest are left out: fixed
+# costs dominate there.
 MIN_CODE_SHARE = 1 / 8
-# How many times larger than at the test sizes the ratio may be at the bench size: of code, and of times where
-# code could not be counted.
+# How many times the ratio may grow from the test sizes to the bench size: of code, and of times if code could
+# not be counted.
 MAX_CODE_RATIO_GROWTH, MAX_TIME_RATIO_GROWTH = 8.0, 16.0
-# Idle threads: all lanes of a warp but one, and more than rounding up a few launches to whole blocks leaves.
+# Idle threads are evidence from 31 of a warp's 32 lanes on, and beyond what rounding up to whole blocks
+# causes.
 IDLE_SHARE, MIN_IDLE_THREADS = 31 / 32, 4096
-# How many times as much code as the fast side the slow one may run for each access to memory and each sector.
+# How many times the fast side's code per memory access and per sector the slow side may run.
 MAX_DENSITY = 6.0
-# Shared memory per block, static or dynamic, that limits occupancy, and the share of it that must be read.
+# Shared memory per block, static or dynamic, that limits occupancy, and the least share of it that is read.
 MIN_SHARED_BYTES, MIN_READ_SHARE = 16 << 10, 1 / 4
 # The largest speedup over a slow side of a suite without a naive variant; with one, the speedup over that
 # variant times `NAIVE_MARGIN`, since times vary.
@@ -38,55 +41,57 @@ MAX_SPEEDUP, NAIVE_MARGIN = 20.0, 1.1
 
 
 def code_ratio(slow: Counts, fast: Counts) -> float:
-    """Bytes of machine code that the slow side executes over those of the fast side."""
+    """Bytes of machine code executed by the slow side, divided by those of the fast side."""
     return slow.code_bytes / max(1, fast.code_bytes)
 
 
 def wasted(counted: Counted) -> str | None:
-    """The first limit that the counts of both sides exceed."""
+    """The evidence for the first limit that the counts exceed."""
     return next(_findings(counted), None)
 
 
 def _findings(counted: Counted) -> Iterator[str]:
-    # The slow side does not end.
+    # It does not terminate.
     if counted.endless:
         yield "the slow side runs into the time limit on the emulator, the fast side does not"
     if not counted.tests:
         return
-    # It runs far more code than the fast side, at the bench size if that could be run.
+    # It runs far more code than the fast side, at the bench size if that could be counted.
     largest = max(counted.tests, key=lambda counts: (counts[1].code_bytes, counts[0].code_bytes))
     min_code_bytes = MIN_CODE_SHARE * largest[1].code_bytes
-    telling = [(slow, fast) for slow, fast in counted.tests if fast.code_bytes >= min_code_bytes]
+    at_tests = [(slow, fast) for slow, fast in counted.tests if fast.code_bytes >= min_code_bytes]
     slow, fast = counted.bench or largest
-    limit = _max_code_ratio(telling, fast)
+    limit = _max_code_ratio(at_tests, fast)
     if code_ratio(slow, fast) > limit:
         yield (
             f"the slow side runs {slow.code_bytes} bytes of code where the fast side runs {fast.code_bytes}, "
             f"{code_ratio(slow, fast):.3g} times as many; the limit is {limit:.3g} times"
         )
-    # Naive code of the same order is slow as it accesses more, or at worse places; this only computes more.
-    more = max(1.0, slow.accesses / max(1, fast.accesses), slow.sectors / max(1, fast.sectors))
-    if limit <= MAX_CODE_RATIO and code_ratio(slow, fast) > MAX_DENSITY * more:
+    # Naive code of the same order accesses memory more often or uncoalesced; this only computes more.
+    access_ratio = max(1.0, slow.accesses / max(1, fast.accesses), slow.sectors / max(1, fast.sectors))
+    if limit <= MAX_CODE_RATIO and code_ratio(slow, fast) > MAX_DENSITY * access_ratio:
         yield (
             f"the slow side runs {code_ratio(slow, fast):.3g} times the code of the fast side, and accesses "
-            f"memory {more:.3g} times as much; the limit is {MAX_DENSITY:.3g} times the code an access"
+            f"memory {access_ratio:.3g} times as much; "
+            f"the limit is {MAX_DENSITY:.3g} times the code an access"
         )
-    # It launches threads that do nothing, which the fast side does not.
+    # It launches idle threads, unlike the fast side.
     yield from _idle_threads(slow, fast)
-    # It holds shared memory that it does not read, which costs occupancy.
+    # It allocates shared memory that it does not read, which costs occupancy.
     yield from _unread_shared(
         counted.bench[0] if counted.bench else None, [slow for slow, _ in counted.tests]
     )
 
 
-def _max_code_ratio(telling: Sequence[tuple[Counts, Counts]], fast: Counts) -> float:
-    """The limit of `code_ratio` at a size where the fast side's counts are `fast`; `telling`: at test sizes.
+def _max_code_ratio(at_tests: Sequence[tuple[Counts, Counts]], fast: Counts) -> float:
+    """The limit of `code_ratio` at a size where the fast side's counts are `fast`.
 
-    A ratio that grows with the test sizes may go on growing as that power of the fast side's code, at most
-    linearly. Example: from 4 to 16 while the fast side's code grows 16 times is the power 1/2; at the bench
-    size, where the fast side runs another 100 times as much, the limit is min(128, 8 * 16) * 100 ** 0.5.
+    `at_tests`: (slow, fast) counts at the test sizes. A ratio that grows between them may continue to grow
+    with the same power of the fast side's code, at most linearly. Example: it grows from 4 to 16 while the
+    fast side's code grows 16 times, which is the power 1/2. If the fast side runs another 100 times as much
+    code at the bench size, the limit there is min(128, 8 * 16) * 100 ** 0.5 = 1280.
     """
-    least, most = (choose(telling, key=lambda counts: code_ratio(*counts)) for choose in (min, max))
+    least, most = (choose(at_tests, key=lambda counts: code_ratio(*counts)) for choose in (min, max))
     varies = code_ratio(*most) >= VARYING * code_ratio(*least)
     growth = 1.0
     if varies and most[1].code_bytes > least[1].code_bytes:
@@ -98,7 +103,7 @@ def _max_code_ratio(telling: Sequence[tuple[Counts, Counts]], fast: Counts) -> f
 
 
 def _idle_threads(slow: Counts, fast: Counts) -> Iterator[str]:
-    """Nearly all threads of the slow side access no memory, unlike those of the fast side."""
+    """Evidence if nearly all threads of the slow side access no memory, unlike those of the fast side."""
     if slow.idle < MIN_IDLE_THREADS or slow.idle < IDLE_SHARE * slow.threads:
         return
     if fast.threads - fast.idle > (1 - IDLE_SHARE) * fast.threads:
@@ -109,7 +114,7 @@ def _idle_threads(slow: Counts, fast: Counts) -> Iterator[str]:
 
 
 def _unread_shared(bench: Counts | None, tests: Sequence[Counts]) -> Iterator[str]:
-    """Dynamic shared memory that no trial reads, or much shared memory that is hardly read at any size."""
+    """Evidence if no trial reads dynamic shared memory, or a lot of shared memory is hardly read."""
     with_shared = [counts for counts in tests if counts.shared_bytes]
     if with_shared and not any(counts.shared_read_bytes for counts in with_shared):
         size = max(counts.shared_bytes for counts in with_shared)
@@ -117,17 +122,17 @@ def _unread_shared(bench: Counts | None, tests: Sequence[Counts]) -> Iterator[st
     if bench is None:
         return
     for kind, prefix in (("dynamic", "shared"), ("static", "static")):
-        held = max(getattr(counts, f"{prefix}_bytes") for counts in (bench, *tests))
+        allocated = max(getattr(counts, f"{prefix}_bytes") for counts in (bench, *tests))
         read = max(getattr(counts, f"{prefix}_read_bytes") for counts in (bench, *tests))
-        if held >= MIN_SHARED_BYTES and read < MIN_READ_SHARE * held:
-            yield f"the slow side reads at most {read} of its {held} bytes of {kind} shared memory"
+        if allocated >= MIN_SHARED_BYTES and read < MIN_READ_SHARE * allocated:
+            yield f"the slow side reads at most {read} of its {allocated} bytes of {kind} shared memory"
 
 
 def ratio_grew_too_much(test: SizeTiming, bench: Speedup) -> str | None:
-    """Whether the ratio of the times grows more from a test size to the bench size than hardware explains.
+    """Evidence if slow time / fast time grows more from a test size to the bench size than hardware explains.
 
-    For sides whose work could not be counted at the bench size. Overhead hides short times, so at the test
-    size the fast side counts as at least `SHORTEST_US`, and the ratio as at least 1.
+    For sides whose work could not be counted at the bench size. Launch overhead hides short times, so at the
+    test size the fast side is taken to need at least `SHORTEST_US`, and the ratio to be at least 1.
     """
     limit = MAX_TIME_RATIO_GROWTH * max(1.0, test.slow_us / max(test.fast_us, SHORTEST_US))
     if bench.low <= limit:
@@ -140,7 +145,7 @@ def ratio_grew_too_much(test: SizeTiming, bench: Speedup) -> str | None:
 
 
 def above_cap(bench: Speedup, naive: float | None) -> str | None:
-    """Whether the speedup over a slow side that a rule or a model wrote is too large to be believed.
+    """Evidence if the speedup over a slow side that a rule or a model wrote is implausibly large.
 
     `naive`: the speedup over the suite's own naive variant, if it has one with a verdict.
     """
@@ -160,9 +165,9 @@ def above_cap(bench: Speedup, naive: float | None) -> str | None:
 def unexplained(
     slow_us: float, fast_us: float, counts: tuple[Counts, Counts], registers: tuple[int, int], size: str
 ) -> str | None:
-    """Whether the slow side takes longer than its counts explain, alone or beside the fast side.
+    """Evidence if the slow side takes longer than its counts explain, alone or compared with the fast side.
 
-    `counts`, `registers`: of the slow and the fast side, as in `explained_us`.
+    `counts`, `registers`: of the slow and the fast side, as in `explained_us`. `size`: named in the evidence.
     """
     slow, fast = zip(counts, registers, strict=True)
     alone_us = EXPLAINED * explained_us(*slow)

@@ -1,19 +1,21 @@
 """Wrong answers that must fail: a problem whose tests accept one of them proves nothing.
 
-`weakness`: the planted answers (`kcurate.judge.planted_answers`) at the test sizes, compared with the
-reference's outputs exactly as a side's are; one trial that rejects an answer is enough. Then what the
-reference makes of inputs of which one is left out, or half of one. `blindness`: what it makes of inputs
-rounded to the next narrower type, or with a tenth of one set to zero, at the size where sums are longest. Not
-covered: the comparison (`kcurate.judge.agreement`), the further runs (`kcurate.judge.reference_runs`).
+`weakness` compares planted answers (`kcurate.judge.planted_answers`) with the reference's outputs at the test
+sizes, exactly as a side's outputs are compared; one trial that rejects an answer is enough. Then it does the
+same with the reference's outputs on inputs without one of them, or without half of one. `blindness` does it
+with inputs rounded to the next narrower type, or with a tenth of one input set to zero, at the size with the
+longest sums: a tolerance that accepts those results is too loose. Not covered: the comparison
+(`kcurate.judge.agreement`), the further runs (`kcurate.judge.reference_runs`).
 
-An answer that is right but for rounding at every trial is no wrong one: `max(y, 0)` of a sum of squares, a
-copy of a copy kernel's input, an input that does not matter. Only where all outputs are the same whatever the
-inputs is the right answer itself too little.
+A planted answer that is right up to rounding in every trial is not wrong: `max(y, 0)` of a sum of squares, or
+the input as the output of a copy kernel. The exception: if all outputs are the same whatever the inputs are,
+the problem is refused although the constant answer is right.
 
-A control is never decided by one pair of seeds. While every trial accepts a wrong answer, the reference runs
-with another seed, up to `MORE_SEEDS` times. A problem whose answer is the same for two seeds with probability
-p is then refused with probability p**(MORE_SEEDS + 1) at most: one small integer of 50 equally likely values
-once in 1e28 judgements (with one pair it was once in 50), a coin once in 130,000.
+While every trial accepts a wrong answer, the reference runs with another seed, up to `MORE_SEEDS` times, so
+that no problem is refused by coincidence. A problem whose answer is equal for two seeds with probability p is
+refused by mistake with probability p**(MORE_SEEDS + 1) at most. Example: an answer that is one of 50 equally
+likely integers is refused once in 1e28 judgements (once in 50 with a single pair of seeds), a coin flip once
+in 130,000.
 """
 
 from __future__ import annotations
@@ -38,13 +40,14 @@ from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.problem.outputs import logical_bytes, output_names, unordered
 from kcurate.records import Outcome, Problem, Tolerance
 
-# Further seeds for a wrong answer that every trial so far accepts.
+# The most further seeds for a wrong answer that every trial so far accepts.
 MORE_SEEDS = 16
 # Further seeds for spoiled inputs: these runs may be at the bench size.
 MORE_SPOILED = 4
-# What inputs that are all zero, or all the least value of a range without it, still promise.
+# Promises that still hold for an input that is constant: all zero, or the least value of its range.
 KEPT_PROMISES = {"finite", "positive", "nonnegative"}
-# An output tells a narrower input from the input if it is at least this many times more precise.
+# An output is expected to reveal narrowed inputs only if it is at least this many times more precise than
+# them.
 PRECISER = 4.0
 
 # Runs the reference on a trial's inputs; None if it failed.
@@ -53,27 +56,27 @@ Rerun = Callable[[Trial], Outputs | None]
 
 @dataclass(frozen=True)
 class Spoiling:
-    """What spoiled inputs did: whether the outputs are `accepted` as right, and whether a float `changed`."""
+    """The effect of spoiled inputs: whether outputs are still `accepted`, and a floating output `changed`."""
 
     accepted: bool
     changed: bool
 
 
-# What the reference makes of a trial's inputs after a change, beside its own outputs; None if it failed.
+# Runs the reference on a trial's inputs after a change and compares its outputs; None if it failed.
 Spoil = Callable[[Trial, str], Spoiling | None]
 
 
 class Controls:
-    """The controls of one judge; each is passed once per reference."""
+    """The controls of one judge; each runs once per reference."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
 
     def admit(self, case: Case, verification: Verification, rerun: Rerun | None) -> None:
-        """Compare wrong answers with the reference's outputs at the test sizes.
+        """Check that some trial at the test sizes rejects every wrong answer.
 
         Raises:
-            Ruling: `malformed`, because every trial accepts one of them.
+            Ruling: `malformed`: every trial accepts one of them.
         """
         key = store.side_key(case.candidate, verification.reference)
         if key not in self.passed:
@@ -84,10 +87,10 @@ class Controls:
         case.passed("controls")
 
     def admit_tolerance(self, case: Case, verification: Verification, base: Trial, spoil: Spoil) -> None:
-        """Compare what the reference makes of spoiled inputs with its outputs, from the trial `base` on.
+        """Check that tolerances reject the reference's outputs on spoiled inputs, starting with trial `base`.
 
         Raises:
-            Ruling: `malformed`, because the tolerance accepts it.
+            Ruling: `malformed`: a tolerance accepts them.
         """
         key = f"{store.side_key(case.candidate, verification.reference)} {sorted(base.sizes.items())}"
         if key not in self.passed:
@@ -100,21 +103,21 @@ class Controls:
 
 
 def rerunning(case: Case, verification: Verification, survives: Callable[[str], bool]) -> Rerun:
-    """Runs the reference once more at a test size, and records the seeds.
+    """A function that runs the reference on a trial at a test size and records new seeds in the case.
 
-    `survives`: whether the reference has not failed in extra runs of a kind so far. Runs without an input are
-    a separate kind: where one fails, the other controls still run.
+    `survives`: whether no extra run of a kind has failed so far. Runs without an input are a separate kind,
+    so that the other controls still run if one fails.
     """
     proxy = verification.sides[verification.reference]
 
     def rerun(trial: Trial) -> Outputs | None:
         change = trial.variation.partition("/")[2].partition(":")[0]
-        what = WITHOUT_INPUT if change in ("without", "half") else CHANGED_INPUTS
-        if not survives(what):
+        kind = WITHOUT_INPUT if change in ("without", "half") else CHANGED_INPUTS
+        if not survives(kind):
             return None
         if trial.seed not in case.seeds:
             case.seeds.append(trial.seed)
-        return outputs_of_rerun(proxy, verification.problem, trial.request, verification.lock.shared, what)
+        return outputs_of_rerun(proxy, verification.problem, trial.request, verification.lock.shared, kind)
 
     return rerun
 
@@ -122,7 +125,7 @@ def rerunning(case: Case, verification: Verification, survives: Callable[[str], 
 def spoiling(
     problem: Problem, expected: Mapping[str, Outputs], rerun: Rerun, exact: Callable[[Trial], bool]
 ) -> Spoil:
-    """`Spoil` on the host; `expected`: the reference's outputs by slot. `exact`: as for a side."""
+    """A `Spoil` that compares on the host. `expected`: the reference's outputs by slot."""
 
     def spoil(trial: Trial, change: str) -> Spoiling | None:
         plain = expected.get(trial.slot) or rerun(trial)
@@ -147,35 +150,35 @@ def spoiling(
 def weakness(
     problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs], rerun: Rerun | None = None
 ) -> str | None:
-    """A wrong answer that every trial accepts, and what would mend it; None when each fails some trial.
+    """A wrong answer that every trial accepts and how to mend the problem; None if all are rejected.
 
-    `tried`: the trials that ran. `expected`: the reference's outputs by slot. `rerun` None: no more seeds,
-    and no runs on spoiled inputs.
+    `tried`: the trials that ran. `expected`: the reference's outputs by slot. `rerun` None: no further seeds
+    and no runs on changed inputs.
     """
     known = Tried(problem, tried, expected)
     return (
-        _one_element(problem)
+        _single_element_axis(problem)
         or _accepted_plant(known, rerun)
-        or (None if rerun is None else _idle_input(known, rerun))
+        or (None if rerun is None else _removable_input(known, rerun))
     )
 
 
 def _accepted_plant(tried: Tried, rerun: Rerun | None) -> str | None:
-    """The first planted answer that all trials accept, those of further seeds too."""
-    first = list(tried.trials)
-    accepted = [plant for plant in planted(tried) if passes(tried, plant, first)]
-    rng = random.Random(first[0].seed if first else 0)
+    """The first planted answer that all trials accept, also with further seeds."""
+    tried_so_far = list(tried.trials)
+    accepted = [plant for plant in planted(tried) if passes(tried, plant, tried_so_far)]
+    rng = random.Random(tried_so_far[0].seed if tried_so_far else 0)
     for number in range(MORE_SEEDS if rerun is not None else 0):
         if not accepted:
             return None
-        like = first[number % len(first)]
-        trial = replace(like, slot=f"more{number}", seed=rng.getrandbits(48))
+        template = tried_so_far[number % len(tried_so_far)]
+        trial = replace(template, slot=f"more{number}", seed=rng.getrandbits(48))
         outputs = rerun(trial) if rerun is not None else None
         if outputs is None:
             break
         tried.add(trial, outputs)
         accepted = [plant for plant in accepted if _accepts(tried, plant, trial)]
-    return f"{accepted[0].what}; {accepted[0].mend}" if accepted else None
+    return f"{accepted[0].label}; {accepted[0].mend}" if accepted else None
 
 
 def passes(tried: Tried, plant: Planted, trials: Sequence[Trial]) -> bool:
@@ -187,7 +190,9 @@ def passes(tried: Tried, plant: Planted, trials: Sequence[Trial]) -> bool:
             continue
         if not _agrees(tried, trial, answer):
             return False
-        wrong = wrong or plant.output is None or not _right(tried, trial, plant.output, answer)
+        wrong = (
+            wrong or plant.output is None or not _is_right_up_to_rounding(tried, trial, plant.output, answer)
+        )
     return wrong
 
 
@@ -205,22 +210,22 @@ def _agrees(tried: Tried, trial: Trial, answer: Outputs) -> bool:
     )
 
 
-def _right(tried: Tried, trial: Trial, name: str, answer: Outputs) -> bool:
-    """Whether one output is the right answer rounded otherwise, however much its tolerance allows."""
+def _is_right_up_to_rounding(tried: Tried, trial: Trial, name: str, answer: Outputs) -> bool:
+    """Whether one output is right up to rounding, under the default instead of its own tolerance."""
     buffer, expected = tried.problem.buffers[name], tried.expected[trial.slot]
     if not is_float(buffer.dtype) or identical(expected[name], answer[name]):
         return True  # the trial accepted it, and integers must be equal
-    declared = buffer.tolerance or Tolerance()
-    rule = Tolerance(order=declared.order, accumulate=declared.accumulate)
+    own_tolerance = buffer.tolerance or Tolerance()
+    default_tolerance = Tolerance(order=own_tolerance.order, accumulate=own_tolerance.accumulate)
     valid = valid_count(tried.problem, name, expected)
     if unordered(buffer):
         right, got = (in_order(tried.problem, name, outputs, valid)[name] for outputs in (expected, answer))
-        return compare(right, got, buffer.dtype, rule).ok
-    return compare(expected[name], answer[name], buffer.dtype, rule, valid=valid).ok
+        return compare(right, got, buffer.dtype, default_tolerance).ok
+    return compare(expected[name], answer[name], buffer.dtype, default_tolerance, valid=valid).ok
 
 
-def _one_element(problem: Problem) -> str | None:
-    """An axis with one element at every test size, more at the bench size: no mistake along it can show."""
+def _single_element_axis(problem: Problem) -> str | None:
+    """An axis that has one element at every test size but more at the bench size: its mistakes are hidden."""
     for name, buffer in problem.buffers.items():
         if buffer.role == "scratch":
             continue
@@ -234,26 +239,28 @@ def _one_element(problem: Problem) -> str | None:
     return None
 
 
-def _idle_input(tried: Tried, rerun: Rerun) -> str | None:
-    """What is accepted of the reference's answers on inputs without one of them, or without half of one.
+def _removable_input(tried: Tried, rerun: Rerun) -> str | None:
+    """The first input that can be removed, or of which half can be, without any trial rejecting the outputs.
 
-    A change that leaves the outputs as they are says nothing: the input may not matter at these sizes.
+    Inputs whose removal changes nothing are not reported: they may not matter at these sizes.
     """
     problem = tried.problem
     sizes = problem.sizes.test[0] if problem.sizes.test else {}
-    plain = [name for name in problem.buffers if _replaceable(problem, name)]
-    changes = [(f"without:{name}", f"answers that ignore {name}", name) for name in plain]
-    if plain:
-        largest = max(plain, key=lambda name: logical_bytes(problem.buffers[name], sizes))
+    replaceable = [name for name in problem.buffers if _replaceable(problem, name)]
+    changes = [(f"without:{name}", f"answers that ignore {name}", name) for name in replaceable]
+    if replaceable:
+        largest = max(replaceable, key=lambda name: logical_bytes(problem.buffers[name], sizes))
         changes.append((f"half:{largest}", f"half the terms ({largest})", largest))
-    for change, what, name in changes:
-        if _hidden(tried, rerun, change):
-            return f"{what}; {name} hardly changes the outputs: give it a wider range, or lower the tolerance"
+    for change, mistake, name in changes:
+        if _is_hidden(tried, rerun, change):
+            return (
+                f"{mistake}; {name} hardly changes the outputs: give it a wider range, or lower the tolerance"
+            )
     return None
 
 
 def _replaceable(problem: Problem, name: str) -> bool:
-    """Whether one value of an input's range everywhere is valid contents."""
+    """Whether an input may hold the same value everywhere."""
     buffer = problem.buffers[name]
     if (
         buffer.role not in ("in", "inout")
@@ -264,10 +271,10 @@ def _replaceable(problem: Problem, name: str) -> bool:
     return is_float(buffer.dtype) or buffer.init.kind == "integers"
 
 
-def _hidden(tried: Tried, rerun: Rerun, change: str) -> bool:
-    """Whether a change of inputs makes outputs wrong that are accepted, in every trial.
+def _is_hidden(tried: Tried, rerun: Rerun, change: str) -> bool:
+    """Whether every trial accepts the outputs after a change of inputs although they are wrong in some.
 
-    Of a change that leaves the outputs of a few trials right, no more are asked.
+    If they are still right in the first few trials, no more trials run.
     """
     wrong = False
     for number, trial in enumerate(_smallest_first(tried)):
@@ -277,12 +284,12 @@ def _hidden(tried: Tried, rerun: Rerun, change: str) -> bool:
         outputs = rerun(spoiled)
         if outputs is None or not _agrees(tried, trial, outputs):
             return False
-        wrong = wrong or not all(_right(tried, trial, name, outputs) for name in outputs)
+        wrong = wrong or not all(_is_right_up_to_rounding(tried, trial, name, outputs) for name in outputs)
     return wrong
 
 
 def _smallest_first(tried: Tried) -> list[Trial]:
-    """The first trial of each size by the number of its outputs' elements, then the second ones, ..."""
+    """The first trial of each size, smallest outputs first, then the second trial of each size, and so on."""
     seen: dict[str, int] = {}
     ranks = []
     for trial in tried.trials:
@@ -294,28 +301,27 @@ def _smallest_first(tried: Tried) -> list[Trial]:
 
 
 def blindness(problem: Problem, base: Trial, spoil: Spoil) -> str | None:
-    """The first way to spoil the inputs that changes the outputs, yet passes as right; None if there is none.
+    """The first way to spoil the inputs that no trial notices, in words; None if every way is noticed.
 
-    This asks about tolerances: outputs that keep every bit are not wrong (`argmax` of distinct values, a mask
-    or permutation, an input that does not matter at these sizes), and integers accept no change. So a way to
-    spoil inputs counts if it changes a floating output in some trial and every trial accepts what comes out.
-    `base`: the first trial; more have its sizes and other seeds.
+    A way is reported if it changes a floating output in some trial and every trial accepts the outputs.
+    Outputs that keep every bit are right (`argmax` of distinct values, a mask, a permutation), and integer
+    outputs are compared exactly. `base`: the first trial; further ones have its sizes and other seeds.
     """
-    for change, what in _changes(problem, base.sizes):
-        hidden = False
+    for change, description in _changes(problem, base.sizes):
+        unnoticed = False
         for trial in _seeds(base):
             effect = spoil(trial, change)
             if effect is None or not effect.accepted:
-                hidden = False
+                unnoticed = False
                 break
-            hidden |= effect.changed
-        if hidden:
-            return what
+            unnoticed |= effect.changed
+        if unnoticed:
+            return description
     return None
 
 
 def _seeds(base: Trial) -> Iterator[Trial]:
-    """The trial, then others of its sizes, of its variation and nominal in turn."""
+    """The trial, then others of its sizes with new seeds, nominal and of its variation in turn."""
     yield base
     rng = random.Random(base.seed)
     for number in range(MORE_SPOILED):
@@ -324,7 +330,7 @@ def _seeds(base: Trial) -> Iterator[Trial]:
 
 
 def _changes(problem: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """The changes of inputs that the problem should notice (as in `contents.generate`), each in words."""
+    """The changes of inputs (as in `contents.generate`) that the tolerances should reveal, each in words."""
     outputs = [problem.buffers[name] for name in output_names(problem)]
     finest = min(
         (

@@ -1,8 +1,8 @@
 """Planted wrong answers: what programs with one known mistake would write, computed from right answers.
 
-`planted` lists them for a problem. A program is wrong in one output and right in the others, except for those
-whose answer does not depend on the inputs. Integers are compared exactly, so of the mistakes in one output
-only floating ones are made: an integer answer that a trial accepts is the right one. Not covered: mistakes
+`planted` lists them for a problem. Most are wrong in one output and right in the others; a few do not depend
+on the inputs at all, such as zeros. Mistakes in one output are only planted in floating outputs: integers are
+compared exactly, so an integer answer that a trial accepts is the right one. Not covered: mistakes
 that only further runs of the reference show (an input that is ignored, half of the terms), and which planted
 answers a problem must refuse (both `kcurate.judge.negative_controls`).
 """
@@ -27,25 +27,26 @@ from kcurate.problem.outputs import elements, output_names, unordered
 from kcurate.records import Problem, Tolerance
 
 WRONG_SHARE = 0.01
-# Elements of the block that is right alone, or wrong alone; half of an output with fewer than twice as many.
+# Elements of the block that alone is right, or alone is wrong; at most half of the output.
 BLOCK = 256
-# The tail that a program without a guard leaves out: what exceeds a multiple of this.
+# A vectorised program that ignores the tail leaves out the elements beyond a multiple of this.
 VECTOR = 4
 
 Array = npt.NDArray[Any]
-# The wrong values of one output (or of its part that is compared), from the right ones; None: it has none.
+# Computes the wrong values of an output's compared part from the right ones; None if the mistake is
+# impossible.
 Mistake = Callable[[Array, np.random.Generator], Array | None]
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A wrong program: `what` in words, and the outputs that it gives at a trial (None: no wrong ones).
+    """A wrong program: `label` in words, and `answer`, its outputs in a trial (None: not wrong there).
 
-    `output`: the one that is wrong. None: whatever it gives is wrong, even where it is right by chance.
-    `mend`: what would make the tests tell it.
+    `output`: the wrong output; None if the whole answer counts as wrong, even if it is right by chance.
+    `mend`: how to change the problem so that its tests reject the answer.
     """
 
-    what: str
+    label: str
     answer: Callable[[Trial], Outputs | None]
     mend: str
     output: str | None = None
@@ -56,30 +57,30 @@ def planted(tried: Tried) -> Iterator[Planted]:
     problem, expected = tried.problem, tried.expected
     names = output_names(problem)
     means = {n: _mean(a) for t in tried.trials[:1] for n, a in expected[t.slot].items()}
-    for what, answer in (
+    for label, answer in (
         ("zeros", lambda t: {n: np.zeros_like(a) for n, a in expected[t.slot].items()}),
         ("a constant", lambda t: {n: _full(a, means[n]) for n, a in expected[t.slot].items()}),
         ("another seed's answer", partial(_stale, tried)),
         ("outputs left as they were", partial(_untouched, tried)),
     ):
-        yield Planted(what, answer, "no input changes the outputs: give these wider ranges, or larger sizes")
-    for first, second in itertools.combinations(names, 2):
-        apart = partial(_torn, tried, first, second)
-        yield Planted(f"pairs of {first} and {second} torn apart", apart, "declare them in `records`")
+        yield Planted(label, answer, "no input changes the outputs: give these wider ranges, or larger sizes")
+    for output, other_output in itertools.combinations(names, 2):
+        apart = partial(_torn, tried, output, other_output)
+        yield Planted(f"pairs of {output} and {other_output} torn apart", apart, "declare them in `records`")
     for name in (n for n in names if unordered(problem.buffers[n]) and len(problem.buffers[n].shape) > 1):
-        output = name if is_float(problem.buffers[name].dtype) else None
-        what = f"members of {name} exchanged between rows"
-        yield Planted(what, partial(_torn, tried, name, name), _mend(problem, name), output)
+        float_output = name if is_float(problem.buffers[name].dtype) else None
+        label = f"members of {name} exchanged between rows"
+        yield Planted(label, partial(_torn, tried, name, name), _mend(problem, name), float_output)
     for name in names:
         mend = _mend(problem, name)
         yield Planted(f"{name} with one element in a hundred wrong", partial(_corrupted, tried, name), mend)
         if is_float(problem.buffers[name].dtype):
-            for what, wrong in _wrong_in(tried, name):
-                yield Planted(what, wrong, mend, name)
+            for label, wrong in _wrong_in(tried, name):
+                yield Planted(label, wrong, mend, name)
 
 
 def _mend(problem: Problem, output: str) -> str:
-    """What would make the tests tell a wrong value of an output."""
+    """How to change the problem so that its tests reject wrong values of an output."""
     rule = problem.buffers[output].tolerance or Tolerance()
     if rule.valid is not None:
         return f"have more of {output} compared: raise {rule.valid}"
@@ -93,25 +94,25 @@ def _mend(problem: Problem, output: str) -> str:
 
 
 def _wrong_in(tried: Tried, name: str) -> Iterator[tuple[str, Callable[[Trial], Outputs | None]]]:
-    """The programs that are wrong in one floating output, in words."""
+    """The programs that are wrong in one floating output: each in words, with its answer."""
     buffer = tried.problem.buffers[name]
     yield f"another seed's answer in {name}", partial(_stale, tried, name=name)
-    for source, other in tried.problem.buffers.items():
-        if other.role in ("in", "inout"):
+    for source, buffer_of_source in tried.problem.buffers.items():
+        if buffer_of_source.role in ("in", "inout"):
             yield f"a copy of {source} in {name}", partial(_copied, tried, name, source)
-            rest = partial(_copied, tried, name, source, first=True)
-            yield f"the first half of {name} only, then a copy of {source}", rest
+            half_copy = partial(_copied, tried, name, source, second_half_only=True)
+            yield f"the first half of {name} only, then a copy of {source}", half_copy
     mistakes = dict(MISTAKES)
     if buffer.tolerance is None or buffer.tolerance.relative is None:
         mistakes["one row rounded to the next narrower type"] = partial(_narrow_row, buffer.dtype)
     for axis in range(len(buffer.shape)):
-        mistakes |= {f"{what} along axis {axis}": partial(make, axis) for what, make in ALONG.items()}
-    for what, make in mistakes.items():
-        yield f"{name} with {what}", partial(_mistaken, tried, name, make)
+        mistakes |= {f"{label} along axis {axis}": partial(make, axis) for label, make in ALONG.items()}
+    for label, make in mistakes.items():
+        yield f"{name} with {label}", partial(_mistaken, tried, name, make)
 
 
 def _mistaken(tried: Tried, name: str, mistake: Mistake, trial: Trial) -> Outputs | None:
-    """The outputs with a mistake in the part of one output that is compared."""
+    """The right outputs with a mistake in the compared part of one of them."""
     right = tried.expected[trial.slot]
     count = valid_count(tried.problem, name, right)
     part = right[name] if count is None else right[name].reshape(-1)[:count]
@@ -133,7 +134,7 @@ def _stale(tried: Tried, trial: Trial, *, name: str | None = None) -> Outputs | 
 
 
 def _untouched(tried: Tried, trial: Trial) -> Outputs | None:
-    """The initial contents of outputs that all have some."""
+    """The initial contents of the outputs; None if one of them has none."""
     names = output_names(tried.problem)
     if any(tried.problem.buffers[name].role == "out" for name in names):
         return None
@@ -141,14 +142,16 @@ def _untouched(tried: Tried, trial: Trial) -> Outputs | None:
 
 
 def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None:
-    """Neighbouring rows of one of two outputs in any order exchanged, where that makes other records.
+    """Adjacent rows of `second` exchanged while `first` stays, if both are unordered and that breaks records.
 
-    Of one output alone (`second` is `first`): the first members of its rows.
+    If `second` is `first`: only the first elements of its rows are exchanged.
     """
     right = tried.expected[trial.slot]
-    rule, other = (tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second))
-    loose = rule.order == other.order == "any" and rule.valid == other.valid
-    if not loose or len(right[first]) != len(right[second]):
+    first_rule, second_rule = (
+        tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second)
+    )
+    same_records = first_rule.order == second_rule.order == "any" and first_rule.valid == second_rule.valid
+    if not same_records or len(right[first]) != len(right[second]):
         return None
     count = valid_count(tried.problem, first, right)
     keys, values = (right[name].reshape(len(right[name]), -1)[:count] for name in (first, second))
@@ -163,16 +166,18 @@ def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None
 
 
 def _paired(keys: Array, values: Array) -> bytes:
-    """The bytes of pairs, whatever their order."""
+    """The bytes of the pairs (keys[i], values[i]), sorted."""
     words = [np.ascontiguousarray(part).view(np.uint8).reshape(len(part), -1) for part in (keys, values)]
     pairs = np.concatenate(words, axis=1)
     return bytes(pairs[np.lexsort(pairs.T)])
 
 
-def _copied(tried: Tried, name: str, source: str, trial: Trial, *, first: bool = False) -> Outputs | None:
-    """An input of the same size in place of one output, or of its second half (`first`: the rest is right).
+def _copied(
+    tried: Tried, name: str, source: str, trial: Trial, *, second_half_only: bool = False
+) -> Outputs | None:
+    """An input of the same size in place of one output, or only of its second half (`second_half_only`).
 
-    A sum over rows of one element is a copy, which says nothing about longer rows: so none of one element.
+    None for a single element: the sum of a one-element row is a copy, which says nothing about longer rows.
     """
     right = tried.expected[trial.slot]
     array = right[name]
@@ -180,13 +185,13 @@ def _copied(tried: Tried, name: str, source: str, trial: Trial, *, first: bool =
         return None
     with np.errstate(invalid="ignore", over="ignore"):  # values outside the output's type
         copy = tried.inputs(trial)[source].reshape(-1).astype(array.dtype)
-    if first:
+    if second_half_only:
         copy[: array.size // 2] = array.reshape(-1)[: array.size // 2]
     return {**right, name: copy.reshape(array.shape)}
 
 
 def _corrupted(tried: Tried, name: str, trial: Trial) -> Outputs:
-    """The outputs with one in a hundred (at least one) of the compared elements of one clearly wrong."""
+    """The right outputs with 1% (at least one) of the compared elements of one of them clearly wrong."""
     right = tried.expected[trial.slot]
     flat = right[name].copy().reshape(-1)
     count = valid_count(tried.problem, name, right)
@@ -219,23 +224,23 @@ def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
 
 
-def _halved(values: Array, _: np.random.Generator, *, first: bool) -> Array | None:
-    """Zeros in the second half (`first`: the first one is right), or in the first."""
+def _halved(values: Array, _: np.random.Generator, *, keep_first: bool) -> Array | None:
+    """Zeros in the second half, or in the first if not `keep_first`."""
     flat = values.copy().reshape(-1)
     half = flat.size // 2
-    flat[half:] = 0 if first else flat[half:]
-    flat[:half] = flat[:half] if first else 0
+    flat[half:] = 0 if keep_first else flat[half:]
+    flat[:half] = flat[:half] if keep_first else 0
     return flat.reshape(values.shape) if half else None
 
 
-def _in_block(values: Array, rng: np.random.Generator, *, right: bool) -> Array | None:
-    """One block at a secret place alone is `right`, or alone wrong (zero)."""
+def _in_block(values: Array, rng: np.random.Generator, *, keep_block: bool) -> Array | None:
+    """Zeros outside one block at a random offset (`keep_block`), or inside it."""
     flat = values.copy().reshape(-1)
     block = min(BLOCK, flat.size // 2)
     start = int(rng.integers(flat.size - block + 1))
     inside = np.zeros(flat.size, bool)
     inside[start : start + block] = True
-    flat[inside != right] = 0
+    flat[inside != keep_block] = 0
     return flat.reshape(values.shape) if block else None
 
 
@@ -246,14 +251,14 @@ def _without_tail(values: Array, _: np.random.Generator) -> Array | None:
 
 
 def _limited(values: Array, _: np.random.Generator, *, low: float, high: float) -> Array:
-    """Values cut to a range given in multiples of the largest magnitude."""
+    """Values clipped to a range in multiples of the largest magnitude."""
     wide = widened(values)
     largest = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
     return np.clip(wide, low * largest, high * largest)
 
 
 def _rows(values: Array) -> tuple[Array, Array]:
-    """A copy of the values, and a view of it by rows, or by blocks of a single long row."""
+    """A copy of the values, and a view of it by rows; a single long row is viewed as blocks."""
     row = values.shape[-1] if values.ndim > 1 and values.shape[-1] > 1 else min(BLOCK, values.size)
     copy = values.copy().reshape(-1)
     return copy.reshape(values.shape), copy[: copy.size // row * row].reshape(-1, row)
@@ -269,7 +274,7 @@ def _narrow_row(dtype: str, values: Array, rng: np.random.Generator) -> Array:
 
 
 def _without_small_row(values: Array, _: np.random.Generator) -> Array:
-    """Zeros in the row of the least magnitude, of those that have any."""
+    """Zeros in the row of the least magnitude, all-zero rows left out."""
     copy, rows = _rows(values)
     sizes = np.abs(np.nan_to_num(widened(rows), nan=np.inf)).max(axis=1)
     rows[int(np.argmin(np.where(sizes > 0, sizes, np.inf)))] = 0
@@ -281,12 +286,12 @@ def _transposed(values: Array, _: np.random.Generator) -> Array | None:
 
 
 def _swapped(axis: int, values: Array, _: np.random.Generator) -> Array | None:
-    """Neighbours exchanged, two by two."""
+    """Adjacent elements along an axis exchanged, two by two."""
     if axis >= values.ndim or values.shape[axis] < 2:
         return None
     order = np.arange(values.shape[axis] // 2 * 2).reshape(-1, 2)[:, ::-1].reshape(-1)
-    rest = np.arange(order.size, values.shape[axis])
-    return np.take(values, np.concatenate([order, rest]), axis)
+    odd_one = np.arange(order.size, values.shape[axis])
+    return np.take(values, np.concatenate([order, odd_one]), axis)
 
 
 def _shifted(axis: int, values: Array, _: np.random.Generator) -> Array | None:
@@ -307,10 +312,10 @@ def _clipped(axis: int, values: Array, _: np.random.Generator, *, end: int) -> A
 MISTAKES: dict[str, Mistake] = {
     "zeros": lambda values, _: np.zeros_like(values),
     "its mean everywhere": lambda values, _: _full(values, _mean(values)),
-    "its first half only": partial(_halved, first=True),
-    "its last half only": partial(_halved, first=False),
-    f"one block of {BLOCK} only": partial(_in_block, right=True),
-    f"one block of {BLOCK} missing": partial(_in_block, right=False),
+    "its first half only": partial(_halved, keep_first=True),
+    "its last half only": partial(_halved, keep_first=False),
+    f"one block of {BLOCK} only": partial(_in_block, keep_block=True),
+    f"one block of {BLOCK} missing": partial(_in_block, keep_block=False),
     "its smallest row left at zero": _without_small_row,
     "its tail left unwritten": _without_tail,
     "a maximum that starts at 0": partial(_limited, low=0.0, high=1.0),

@@ -1,8 +1,8 @@
-"""Further runs of a reference, in its own worker; a judgement starts over without those that fail.
+"""Extra runs of a reference in its worker; if one fails, the judgement starts over without that kind of run.
 
-`WideReference` is the reference's text compiled again with wider accumulation: its outputs show how much
-the reference itself rounds, and are compared with in its place. `outputs_of_rerun` runs the reference as it
-is, on inputs that the negative controls ask for. Not covered: rewriting
+`WideReference` is the reference compiled again with wider accumulators. Its outputs are nearly exact, so they
+replace the reference's own as expected outputs. `outputs_of_rerun` runs the unchanged reference on the inputs
+of negative controls. Not covered: rewriting
 (`kcurate.cuda_source.rewrite.double_accumulators`), what is compared with what (`kcurate.judge.verifying`,
 `kcurate.judge.at_bench`).
 """
@@ -29,20 +29,21 @@ from kcurate.problem.outputs import output_names, outputs_bytes
 from kcurate.records import Candidate, Problem
 from kcurate.records.pair import SideName
 
-# Outputs of fewer terms are not worth another run: their naive sum in float32 is off by at most 8 unit
-# roundoffs (0.25 * sqrt(1024)), of the 500 that the norm allows.
+# Outputs with fewer terms need no extra run: their naive sum in float32 is off by at most 8 unit roundoffs
+# (0.25 * sqrt(1024)), of the 500 that the norm allows.
 WIDE_TERMS = 1 << 10
-# A wider result may differ from the plain one by the worst case of a naive sum, K unit roundoffs, where the
-# rule for a side expects sqrt(K): as many terms as K squared. The norm is then off by at most 12%.
+# The wide and the plain outputs may differ by the worst case of a naive sum of K terms, K unit roundoffs. The
+# rule for a side allows sqrt(K), so it is applied with K * K terms, up to this many. The norm is then off by
+# at most 12%.
 LARGEST_WORST_CASE = 1 << 40
-# Bytes that a reply may have in addition to the outputs.
+# Bytes that a reply may have besides the outputs.
 REPLY_SLACK_BYTES = 1 << 20
 
 Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def accumulated(problem: Problem, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """The outputs that sum so many terms in float32 that the reference's own rounding is worth measuring."""
+    """The outputs that sum `WIDE_TERMS` or more terms in float32, so the reference itself rounds much."""
     summed = []
     for name in output_names(problem):
         buffer, rule = problem.buffers[name], problem.buffers[name].tolerance
@@ -58,20 +59,20 @@ WIDE, CHANGED_INPUTS, WITHOUT_INPUT = "wide", "again", "without"
 
 
 class StartOver(Exception):  # noqa: N818 - an event: our own use of a reference made it fail
-    """The reference's worker failed in an extra run (of kind `what`); the case is judged anew without it."""
+    """The reference's worker failed in an extra run of this kind; the judgement is repeated without it."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
 
 
 @contextlib.contextmanager
-def disturbing(what: str) -> Iterator[None]:
-    """Turn a failure of the reference's worker into `StartOver`: the run was ours, not its side's."""
+def extra_run(kind: str) -> Iterator[None]:
+    """Turn a failure of the reference's worker in an extra run into `StartOver`: the side is not to blame."""
     try:
         yield
     except (Ruling, BackendError) as error:
-        raise StartOver(what) from error
+        raise StartOver(kind) from error
 
 
 class WideReference:
@@ -84,19 +85,19 @@ class WideReference:
         self.used = False
 
     def wanted(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a trial at these sizes is worth a run."""
+        """Whether some output at these sizes needs the wide reference, and it has not failed."""
         return not self._failed and bool(accumulated(self._problem, sizes))
 
     def accept(self, alike: bool) -> bool:
-        """Note whether its outputs are those of the reference but for rounding; if not, it is of no use."""
+        """Record whether its outputs equal the reference's up to rounding; if not, it is not used again."""
         self._failed = not alike
         self.used |= alike
         return alike
 
     def accepted(self, sizes: Mapping[str, int], plain: Outputs, wide: Outputs | None) -> Outputs:
-        """The accumulated outputs of one trial; none if the wider text computes something else.
+        """The wide outputs to compare with in one trial; empty if they differ by more than rounding.
 
-        `plain`: the reference's own outputs; `wide`: those of the wider text.
+        `plain`: the reference's own outputs; `wide`: all wide outputs (None: not run).
         """
         if wide is None:
             return {}
@@ -107,7 +108,7 @@ class WideReference:
         return {name: wide[name] for name in names}
 
     def lenient(self, sizes: Mapping[str, int]) -> Problem:
-        """The problem with tolerances that allow for the worst case of a naive sum."""
+        """The problem with tolerances that allow the worst case of a naive sum."""
         buffers = dict(self._problem.buffers)
         for name in accumulated(self._problem, sizes):
             rule = buffers[name].tolerance
@@ -118,35 +119,35 @@ class WideReference:
 
 
 def outputs_of_rerun(
-    proxy: SideProxy, problem: Problem, request: Generate, hold: Hold, what: str = CHANGED_INPUTS
+    proxy: SideProxy, problem: Problem, request: Generate, hold: Hold, kind: str = CHANGED_INPUTS
 ) -> Outputs | None:
-    """A reference's outputs in one more run of kind `what` in its worker; None if it wrote outside them.
+    """A reference's outputs in an extra run of this kind; None if it wrote out of bounds.
 
     Raises:
         StartOver: it failed, or took too long.
     """
     names = output_names(problem)
     limit = outputs_bytes(problem, request.sizes, names) + REPLY_SLACK_BYTES
-    with disturbing(what):
+    with extra_run(kind):
         proxy.ask(request)
         proxy.wait_for_inputs()
         with hold():
             proxy.ask(Run(request.slot, (secrets.randbits(32) | 1,)))
-            reply = proxy.answer(limit, math.inf if what == CHANGED_INPUTS else time_limits.WITHOUT_INPUT_S)
+            reply = proxy.answer(limit, math.inf if kind == CHANGED_INPUTS else time_limits.WITHOUT_INPUT_S)
         with proxy.untrusted_answer():
             arrays = arrays_of(problem, reply.blobs, request.sizes, 0, names)
     return None if reply.body.integrity else arrays
 
 
-def widened(candidate: Candidate, reference: SideName, *, timed: bool) -> Candidate | None:
-    """The candidate with wider accumulation in its reference; None if no trial would gain by it.
+def with_wider_accumulators(candidate: Candidate, reference: SideName, *, timed: bool) -> Candidate | None:
+    """The candidate with wider accumulators in its reference; None if no trial would gain by it.
 
-    `timed`: the bench size is run too.
+    `timed`: the bench sizes run too.
     """
     problem, side = candidate.problem, getattr(candidate, reference)
     assert problem is not None, "plans are admitted first"
-    run = problem.sizes.all if timed else problem.sizes.test
-    if side.language != "cuda" or not any(accumulated(problem, sizes) for sizes in run):
+    sizes_run = problem.sizes.all if timed else problem.sizes.test
+    if side.language != "cuda" or not any(accumulated(problem, sizes) for sizes in sizes_run):
         return None
     code = wider_accumulation(side.code.encode())
     if code is None:
@@ -158,12 +159,12 @@ def widened(candidate: Candidate, reference: SideName, *, timed: bool) -> Candid
 def wide_reference(
     compilers: CompileWorkers, candidate: Candidate, reference: SideName, *, timed: bool
 ) -> WideReference | None:
-    """The reference compiled with wider accumulation; None where that is of no use or does not compile."""
-    other = widened(candidate, reference, timed=timed)
-    if other is None:
+    """The reference compiled with wider accumulators; None if that is not useful or does not compile."""
+    wide_candidate = with_wider_accumulators(candidate, reference, timed=timed)
+    if wide_candidate is None:
         return None
-    compiled = compilers.compile([request_of(other, reference)])[0]
+    compiled = compilers.compile([request_of(wide_candidate, reference)])[0]
     if not isinstance(compiled, Compiled):
         return None
-    assert other.problem is not None
-    return WideReference(other.problem, compiled)
+    assert wide_candidate.problem is not None
+    return WideReference(wide_candidate.problem, compiled)

@@ -1,6 +1,6 @@
 """compute-sanitizer on both sides at a small size: memory errors, races, uninitialised reads, barriers.
 
-Where it is not installed nothing is checked, and the verdict's `sanitizers` and `checks` do not name it. The
+If it is not installed, nothing is checked, and the verdict's `sanitizers` and `checks` do not name it. The
 process under the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (memcheck,
 racecheck, initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
 (`kcurate.judge.judging`).
@@ -40,11 +40,11 @@ from kcurate.records import SIDES, Candidate, Outcome, Sanitized
 from kcurate.records.pair import SideName
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-# What a confirmed side that a model or a stranger wrote is run under.
+# The tools for confirmed pairs that are not ours.
 PUBLISHED = ("memcheck", "racecheck")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
-# The exit code that we ask the tool to use for errors.
-FOUND = 9
+# The exit code that the tool is told to use if it finds errors.
+FOUND_ERRORS = 9
 MAX_REPORT_CHARS = 4000
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -59,7 +59,7 @@ def installed() -> str | None:
 
 @cache
 def version() -> str | None:
-    """The version of compute-sanitizer, as it prints it; None where it does not run."""
+    """The version of compute-sanitizer, as it prints it; None if it does not run."""
     path = installed()
     if path is None:
         return None
@@ -84,9 +84,9 @@ def examine_case(
     lock: GpuLock,
     tools: Sequence[str] = TOOLS,
 ) -> None:
-    """Run both sides under these tools; those that finished on both sides are added to the checks.
+    """Run both sides under these tools; a tool that finished on both sides becomes a passed check.
 
-    Every run is added to the case's `sanitized`. Where the tool is not installed, nothing is.
+    Every run is added to the case's `sanitized`. Nothing runs if compute-sanitizer is not installed.
 
     Raises:
         Ruling: a tool reported an error; the log has its report.
@@ -115,7 +115,7 @@ def examine_case(
 
 
 def smallest(candidate: Candidate) -> Mapping[str, int]:
-    """Of the test sizes with the most launch axes of several blocks, the one with the fewest threads."""
+    """The cheapest test size: fewest threads, among those with the most grid axes longer than one block."""
     problem = candidate.problem
     assert problem is not None, "a side that ran has a problem"
 
@@ -154,7 +154,7 @@ def examine(
     with tempfile.TemporaryDirectory(prefix="kcurate-sanitize-") as folder:
         Path(folder, "job.json").write_text(json.dumps(job))
         Path(folder, "binary").write_bytes(compiled.binary)
-        command = [installed() or "compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
+        command = [installed() or "compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND_ERRORS}"]
         if tool == "memcheck":  # we count a kernel's parameters by asking for one past the last
             command += ["--report-api-errors", "no"]
         if tool == "initcheck":  # our copies read module variables, which the driver initialised
@@ -165,7 +165,7 @@ def examine(
         return None
     lines = [line.removeprefix("=========").strip() for line in done.stdout.splitlines() if "====" in line]
     report = "\n".join(line for line in lines if line)[:MAX_REPORT_CHARS]
-    if done.returncode == FOUND:
+    if done.returncode == FOUND_ERRORS:
         return report or f"{tool} reports errors"
     if done.returncode:
         raise BackendError(f"compute-sanitizer {tool} exited with {done.returncode}: {done.stdout[-2000:]}")
@@ -173,7 +173,7 @@ def examine(
 
 
 def main(folder: str) -> None:
-    """The process under the tool: load and run once, without redzones, so that the tool sees array bounds."""
+    """The process under the tool: load and run once; without redzones, so the tool sees array bounds."""
     from kcurate.backends.cuda.device import CudaDevice
 
     job: Mapping[str, Any] = json.loads(Path(folder, "job.json").read_text())

@@ -1,11 +1,10 @@
 """The trials of a problem: the sizes and inputs that both sides run on.
 
-Every test size with inputs in every variation that the problem's generators have (structured ones at the
-first and the largest, paths at the first), the first once more with another seed, the first and the largest
-with literals of one side; on a GPU also the bench size, with structured inputs, large or equal integers, and
-those that are timed.
-Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
-(`kcurate.judge.verifying`).
+Each test size runs with nominal inputs and the other variations of the problem's generators: structured
+inputs at the first and the largest size, paths at the first. The first size also runs with another seed, and
+the first and the largest with literals of one side's code as inputs. On a GPU, the bench size runs with
+structured inputs, with large and with equal integers, and with the inputs that are timed. Not covered: the
+inputs (`kcurate.problem.inputs.contents`), what outputs must show (`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from kcurate.problem.inputs.contents import (
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import BenchSize, Problem, Side
 
-# Of the literals of one side alone, how many a trial plants.
+# The most literals that a trial puts into its inputs, of those in only one side's code.
 MOST_LITERALS = 256
-# Runs of a side on the inputs of a nominal trial, which must agree.
+# How many times a side runs a nominal trial; all runs must agree.
 REPEATS = 3
 
 
@@ -48,14 +47,14 @@ class Trial:
 
     @property
     def request(self) -> Generate:
-        """The request that makes a worker generate this trial's inputs."""
+        """The request to a worker to generate this trial's inputs."""
         return Generate(self.slot, self.sizes, self.seed, self.variation, self.at_bench)
 
     @property
     def runs(self) -> int:
-        """How many times a side runs: once where only the values differ from a nominal trial.
+        """How many times a side runs: `REPEATS` times if nominal or structured, else once.
 
-        Also once on inputs that are timed, since every timed run is compared with that one.
+        Once also for timed inputs, since every timed run is compared with that one.
         """
         return REPEATS if self.variation in ("nominal", "structured") and not self.timed else 1
 
@@ -77,7 +76,7 @@ class Trial:
 
 
 class Tried:
-    """Trials that ran, with the reference's outputs by slot; inputs are made when asked for."""
+    """Trials that ran, with the reference's outputs by slot; inputs are generated on demand."""
 
     def __init__(self, problem: Problem, trials: Sequence[Trial], expected: Mapping[str, Outputs]) -> None:
         self.problem = problem
@@ -86,7 +85,7 @@ class Tried:
         self._inputs: dict[str, Outputs] = {}
 
     def add(self, trial: Trial, outputs: Outputs) -> None:
-        """One more trial."""
+        """Add a trial and the reference's outputs."""
         self.trials.append(trial)
         self.expected[trial.slot] = outputs
 
@@ -98,7 +97,7 @@ class Tried:
         return self._inputs[trial.slot]
 
     def other(self, trial: Trial) -> Trial | None:
-        """Another trial of the same sizes, on other inputs; None if there is none."""
+        """Another trial of the same sizes with different inputs; None if there is none."""
         at = self.trials.index(trial)
         for other in self.trials[at + 1 :] + self.trials[:at]:
             if other.sizes == trial.sizes and any(
@@ -152,9 +151,10 @@ def largest_test(problem: Problem) -> int:
 
 
 def bench_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
-    """The trials at a bench size that are not timed: structured inputs, where the problem has any.
+    """The trials at a bench size (None: the headline) that are not timed: structured inputs, if any.
 
-    At the headline before them large integers and equal ones: narrow counters of long parts overflow there.
+    At the headline, trials with large and with equal integers come first: only at this length do they make
+    narrow counters overflow.
     """
     rng = random.Random(seed ^ 0x1A7)
     sizes, names = problem.sizes.headline, integer_variations(problem) if size is None else ()
@@ -163,7 +163,7 @@ def bench_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> 
 
 
 def at_bench(problem: Problem, seed: int, size: BenchSize | None = None) -> Trial:
-    """The trial at a bench size whose inputs are spoiled: the structured one, if there are any."""
+    """The trial at a bench size on which spoiled inputs are based: structured if possible, else nominal."""
     variation = "structured" if varies(problem) else "nominal"
     rng = random.Random(f"{seed ^ 0xB19} {size.name if size else ''}")
     sizes = size.sizes if size else problem.sizes.headline
@@ -171,15 +171,15 @@ def at_bench(problem: Problem, seed: int, size: BenchSize | None = None) -> Tria
 
 
 def largest(problem: Problem, tried: Sequence[Trial]) -> Trial:
-    """Of the trials at the test sizes, the one whose inputs are spoiled: structured if there are any."""
+    """The trial at the largest test size on which spoiled inputs are based: structured if possible."""
     sizes = problem.sizes.test[largest_test(problem)]
-    wanted = "structured" if varies(problem) else "nominal"
-    return next(trial for trial in tried if trial.sizes == sizes and trial.variation == wanted)
+    variation = "structured" if varies(problem) else "nominal"
+    return next(trial for trial in tried if trial.sizes == sizes and trial.variation == variation)
 
 
 def timed_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
-    """The trials at a bench size (None: the headline), whose input sets are timed; seeds of both kinds."""
+    """The trials at a bench size (None: the headline) that are timed; their seeds alternate in parity."""
     rng = random.Random(f"{seed} {size.name if size else ''}")
-    sizes, first = size.sizes if size else problem.sizes.headline, rng.getrandbits(48)
-    seeds = [first, *(rng.getrandbits(47) << 1 | (first + i) & 1 for i in range(1, INPUT_SETS))]
+    sizes, first_seed = size.sizes if size else problem.sizes.headline, rng.getrandbits(48)
+    seeds = [first_seed, *(rng.getrandbits(47) << 1 | (first_seed + i) & 1 for i in range(1, INPUT_SETS))]
     return [Trial(f"bench{i}", sizes, seeds[i], VARIATIONS[0]) for i in range(INPUT_SETS)]

@@ -1,9 +1,9 @@
 """The verification stage: what is required of both sides' outputs at the test sizes.
 
-Each trial runs `REPEATS` times per side: outputs start with noise, with zeros, and as the run before left
-them, and the memory around the buffers always holds other noise. Outputs must agree with the reference (where
-it sums many terms: with the reference compiled again with wider accumulation), be bit-identical across
-repeats (unless the side declares them nondeterministic), and leave redzones and inputs intact. Not covered:
+A nominal trial runs `REPEATS` times per side: outputs start as noise, as zeros, and as the previous run left
+them, with new noise in the redzones around the buffers. Outputs must agree with the reference's (if it sums
+many terms: with those of the reference with wider accumulators) and be bit-identical across repeats (unless
+the side declares them nondeterministic); redzones and inputs must stay intact. Not covered:
 the choice of trials (`kcurate.judge.trials`), comparing outputs (`kcurate.judge.agreement`), the bench size
 (`kcurate.judge.at_bench`), wrong answers that must fail (`kcurate.judge.negative_controls`).
 """
@@ -21,7 +21,7 @@ from kcurate.core import time_limits
 from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WIDE, WideReference, disturbing
+from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WIDE, WideReference, extra_run
 from kcurate.judge.trials import REPEATS, Trial, literal_trials, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
@@ -32,14 +32,14 @@ from kcurate.records.pair import SideName, other_side
 
 UNSTABLE = "differs between runs, or depends on uninitialised memory"
 SALT_BITS = 63
-# So that workers do not wait for us between trials.
+# How many trials are requested ahead, so that workers do not wait for this process between trials.
 TRIALS_AHEAD = 2
 
 RunReply = Reply[RunAnswer]
 
 
 def trial_limit_s(backend: str, reference_s: float) -> float:
-    """How long a side may take for a trial, in seconds, when the reference took `reference_s`."""
+    """The time limit of a side for a trial in seconds, if the reference took `reference_s`."""
     return max(time_limits.TRIAL_S, time_limits.TRIAL_RATIO * reference_s) if backend == "cuda" else math.inf
 
 
@@ -96,12 +96,12 @@ class Verification:
             self.make_inputs(trial)
         replies, wide = [], []
         with self.lock.shared():
-            asked = iter(series)
-            for trial in itertools.islice(asked, self._ahead):
+            to_request = iter(series)
+            for trial in itertools.islice(to_request, self._ahead):
                 self._ask(trial)
             for trial in series:
-                if (later := next(asked, None)) is not None:
-                    self._ask(later)
+                if (next_trial := next(to_request, None)) is not None:
+                    self._ask(next_trial)
                 replies.append(self.answers(trial))
                 wide.append(self._wide_outputs(trial, replies[-1][self.reference]))
         for trial, reply, better in zip(series, replies, wide, strict=True):
@@ -109,7 +109,7 @@ class Verification:
 
     @property
     def _ahead(self) -> int:
-        """How many trials are asked for before the first has answered; a wider run follows its trial's."""
+        """How many trials are requested before the first reply; none if a wide run must follow each trial."""
         return TRIALS_AHEAD if self.wide is None else 0
 
     def _ask(self, trial: Trial) -> None:
@@ -128,16 +128,16 @@ class Verification:
         self.answered[trial.slot] = outputs
 
     def _wide_outputs(self, trial: Trial, plain: RunReply) -> Outputs | None:
-        """The reference's outputs with wider accumulation; None where the trial is not worth it."""
+        """The reference's outputs with wider accumulators; None if the trial does not need them."""
         if self.wide is None or plain.body.integrity or not self.wide.wanted(trial.sizes):
             return None
-        with disturbing(WIDE):
+        with extra_run(WIDE):
             self.sides[self.reference].ask(Run(trial.slot, self.salts(1), text="wide"))
             reply = self.answer(trial, self.reference)
             return self.outputs(trial, self.reference, reply, 0, self.output_names())
 
     def make_inputs(self, trial: Trial) -> None:
-        """Have both sides make a trial's inputs, unless they were prefetched; waits for them."""
+        """Have both sides generate a trial's inputs, unless prefetched; returns when they are ready."""
         self._request_inputs(trial)
         for side in self._without_inputs(trial):
             self.sides[side].wait_for_inputs()
@@ -151,22 +151,22 @@ class Verification:
         return [side for side in self.order if (trial.slot, trial.seed) not in self.sides[side].prefetched]
 
     def salts(self, count: int) -> tuple[int, ...]:
-        """Salts for the noise of so many runs."""
+        """Random salts for the noise in memory, one per run."""
         return tuple(self._salts.getrandbits(SALT_BITS) for _ in range(count))
 
     def answers(self, trial: Trial) -> dict[SideName, RunReply]:
         """Both sides' replies; the reference's time sets the other side's limit."""
         started_s = time.monotonic()
         reference, other = self.order
-        first = self.answer(trial, reference)
+        reference_reply = self.answer(trial, reference)
         waited_s = time.monotonic() - started_s
         limit_s = trial_limit_s(self.case.environment.backend, waited_s)
-        return {reference: first, other: self.answer(trial, other, limit_s)}
+        return {reference: reference_reply, other: self.answer(trial, other, limit_s)}
 
     def answer(
         self, trial: Trial, side: SideName, limit_s: float = math.inf, runs: int = REPEATS
     ) -> RunReply:
-        """A side's reply to so many runs of a trial."""
+        """A side's reply to a trial with this many runs."""
         size = outputs_bytes(self.problem, trial.sizes, self.output_names())
         return self.sides[side].answer(runs * size + REPLY_SLACK_BYTES, limit_s)
 
@@ -189,11 +189,11 @@ class Verification:
         how: str = UNSTABLE,
     ) -> None:
         """Raise a ruling unless these runs of the reply (None: all later ones) agree with the first."""
-        rest = self.output_names()
-        tolerant = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
+        names = self.output_names()
+        tolerant = [name for name in names if name in getattr(self.case.candidate, side).nondeterministic]
         for index in runs or range(1, trial.runs):
-            again = self.outputs(trial, side, reply, index, rest)
-            for name in rest:
+            again = self.outputs(trial, side, reply, index, names)
+            for name in names:
                 if name not in tolerant and not same_bits(self.problem, name, first, again):
                     raise self.nondeterministic(trial, side, name, how)
             self.agree_with_itself(trial, side, first, {**first, **again}, tolerant)
@@ -201,38 +201,38 @@ class Verification:
     def check_integrity(self, trial: Trial, side: SideName, reply: RunReply) -> None:
         """Raise a ruling if a run wrote outside its outputs."""
         if damage := reply.body.integrity:
-            what = "; ".join(dict.fromkeys(damage[:3]))
-            raise Ruling(Outcome.MISMATCH, f"{what} ({trial.text})", side=side)
+            places = "; ".join(dict.fromkeys(damage[:3]))
+            raise Ruling(Outcome.MISMATCH, f"{places} ({trial.text})", side=side)
 
     def outputs(
         self, trial: Trial, side: SideName, reply: RunReply, run: int, names: Sequence[str]
     ) -> dict[str, Any]:
-        """A run\'s outputs, from the reply."""
+        """The outputs of one run in a reply, as arrays."""
         with self.sides[side].untrusted_answer():
             return arrays_of(self.problem, reply.blobs, trial.sizes, run, names)
 
-    def nondeterministic(self, trial: Trial, side: SideName, what: str, how: str = UNSTABLE) -> Ruling:
-        """The ruling that `what` differs between runs."""
-        text = f"{what} {how} ({trial.text})"
+    def nondeterministic(self, trial: Trial, side: SideName, output: str, how: str = UNSTABLE) -> Ruling:
+        """The ruling that this output (its name, perhaps with a detail) differs between runs."""
+        text = f"{output} {how} ({trial.text})"
         return Ruling(Outcome.NONDETERMINISTIC, text, side=side)
 
     def agree_with_itself(
         self, trial: Trial, side: SideName, first: Outputs, again: Outputs, tolerant: Sequence[str]
     ) -> None:
-        """Outputs that may round differently from run to run must stay within their tolerance."""
+        """Raise a ruling if an output declared nondeterministic differs between runs beyond its tolerance."""
         for name in tolerant:
             wrong = differs(self.problem, trial.sizes, name, first, again)
             if wrong is not None:
                 raise self.nondeterministic(trial, side, f"{name} ({wrong})")
 
     def exact(self, trial: Trial) -> bool:
-        """Whether the reference can round but little, because most terms of its sums are zero."""
+        """Whether the reference is nearly exact in a trial, because most terms of its sums are zero."""
         return trial.variation == "structured" and thinned(self.problem, trial.sizes)
 
     def agree(self, trial: Trial, outputs: Mapping[SideName, Outputs], better: Outputs) -> None:
-        """Compare the other side's outputs with the reference's, or where there are `better` ones with those.
+        """Compare the other side's outputs with the wide ones in `better`, else with the reference's.
 
-        A side that gives the reference's own bits agrees, however much both round.
+        A side that returns the reference's exact bits agrees, however much both round.
 
         Raises:
             Ruling: `mismatch`.

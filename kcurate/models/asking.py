@@ -59,17 +59,17 @@ class Asking:
         return Request(key, prompt, sample, self.max_tokens, tuple(tools), self.options)
 
     def following(self, request: Request, exchange: Exchange, turn: Turn | None, key: str) -> Request:
-        """The request that goes on after an exchange with `turn`; `key` as `next_key` makes it."""
+        """The request that continues after an exchange with `turn`; `key`: from `next_key`."""
         history = (*request.history, (exchange, turn))
         return replace(request, key=key, history=history, after=request.key)
 
     def going_on(
         self, after: str, turn: Turn, sample: int, tools: Sequence[Mapping[str, Any]] = ()
     ) -> Request:
-        """The request that goes on with a conversation on file, after the exchange under a key.
+        """The request that continues a saved conversation, after the exchange under a key.
 
         Raises:
-            KeyError: it is not on file.
+            KeyError: that exchange is not saved.
         """
         prompt, history = self.transcripts.history(after)
         request = Request(after, prompt, sample, self.max_tokens, tuple(tools), self.options, history)
@@ -88,7 +88,8 @@ class Asking:
         """The answer to a request.
 
         Raises:
-            BudgetSpentError: it may cost more than is left. RemoteError: no answer could be obtained.
+            BudgetSpentError: it may cost more than the budget has left.
+            RemoteError: no answer could be obtained.
         """
         exchange = self.on_file(request)
         if exchange is not None:
@@ -160,7 +161,7 @@ class Asking:
         return self.price.cost_usd(usage, batch=batch)
 
     def spent(self) -> str:
-        """What this run sent and spent, in one line."""
+        """How many requests this run sent and what they cost, in one line."""
         usage, counts = self.usage, self.counts
         price = f"${self.budget.spent_usd:.4f}" if self.price else "price unknown"
         return (

@@ -81,7 +81,7 @@ def body(model: str, request: Request, *, batch: bool = False) -> dict[str, Any]
 
 
 def _turns(request: Request) -> Iterator[dict[str, Any]]:
-    """What followed the prompt, as messages."""
+    """The turns after the prompt, as API messages."""
     for exchange, turn in request.history:
         content = _shown_again(exchange)
         yield {"role": "assistant", "content": list(content)}
@@ -90,7 +90,7 @@ def _turns(request: Request) -> Iterator[dict[str, Any]]:
 
 
 def _shown_again(exchange: Exchange) -> Sequence[Mapping[str, Any]]:
-    """The blocks of an answer as they came; of one that was cut off the whole texts alone."""
+    """The blocks of an answer, unchanged; if it was cut off, only its complete texts."""
     content: Sequence[Mapping[str, Any]] = exchange.content
     if exchange.status is ReplyStatus.TRUNCATED:
         content = [block for block in content if block["type"] == "text" and block["text"].strip()]
@@ -100,7 +100,7 @@ def _shown_again(exchange: Exchange) -> Sequence[Mapping[str, Any]]:
 
 
 def _said(turn: Turn, content: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A turn as the blocks of a message: every tool call of the answer before gets a result."""
+    """A user turn as message blocks: every tool call of the previous answer gets a result."""
     calls = [block["id"] for block in content if block["type"] == "tool_use"]
     for call in calls:
         ours = call == turn.call
@@ -119,7 +119,7 @@ class _Reading(Reading):
     _input: list[str] = field(default_factory=list)
 
     def take(self, event: Any) -> None:
-        """One event of the stream; kinds that are not known (pings) are passed over."""
+        """Process one event of the stream; unknown kinds (pings) are ignored."""
         kind = getattr(event, "type", None)
         if kind == "message_start":
             self.usage = _usage(event.message.usage)
@@ -148,7 +148,7 @@ class _Reading(Reading):
             self.blocks[-1][name] = self.blocks[-1].get(name, "") + getattr(delta, name)
 
     def _end_call(self, text: str) -> None:
-        """Close a tool call. One whose input was cut off is none: the server would not take it back."""
+        """End a tool call; drop it if its input was cut off, since the server would reject it later."""
         if self.tool is None:
             self.tool = text or "{}"
         try:
@@ -184,7 +184,7 @@ class ClaudeClient(StreamedClient):
 
 
 def exchange_of(message: Any) -> Exchange:
-    """The exchange of a message that came as a whole, as of one that was streamed."""
+    """The exchange of a message that was not streamed, in the same form as of one that was."""
     text = "".join(block.text for block in message.content if block.type == "text")
     tools = [block.input for block in message.content if block.type == "tool_use"]
     tool = codec.canonical_json(tools[0]).decode() if tools else None
@@ -213,9 +213,9 @@ def _exchange(
 
 
 def _whole(blocks: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Blocks as they are kept: a lone surrogate, which UTF-8 cannot encode, is replaced.
+    """Blocks as they are saved: lone surrogates, which UTF-8 cannot encode, are replaced.
 
-    A call whose input is nested deeper than any plan is none: records are read and written by recursion.
+    Calls with an input nested deeper than `MOST_LEVELS` are dropped, since records are written recursively.
     """
     blocks = [block for block in blocks if block["type"] != "tool_use" or _flat(block["input"])]
     text = json.dumps(blocks, ensure_ascii=False).encode("utf-8", "replace").decode()
@@ -242,7 +242,7 @@ def _refusal(ended: Any) -> str:
 
 
 def _usage(counted: Any, before: Usage | None = None) -> Usage:
-    """The tokens that the server counted; what it does not give again is as `before`."""
+    """The tokens that the server counted; missing numbers are taken from `before`."""
     read = {
         "input_tokens": getattr(counted, "input_tokens", None),
         "output_tokens": getattr(counted, "output_tokens", None),

@@ -50,7 +50,7 @@ class Request:
 
     @property
     def size_bytes(self) -> int:
-        """The length of all that is sent, plus `ALLOWANCE`."""
+        """The bytes of everything sent, plus `ALLOWANCE`."""
         prompt = self.prompt
         parts = [part.encode() for part in (prompt.system, prompt.context, prompt.task)]
         parts += [codec.canonical_json(self.tools)]
@@ -75,7 +75,7 @@ class Request:
         return min(self.size_bytes, ALLOWANCE + counted + said)
 
     def turns(self) -> Iterator[dict[str, str]]:
-        """What followed the prompt, as plain chat messages."""
+        """The turns after the prompt, as plain chat messages."""
         for exchange, turn in self.history:
             yield {"role": "assistant", "content": exchange.reply or "(no answer)"}
             if turn is not None:
@@ -83,7 +83,7 @@ class Request:
 
     @property
     def turn(self) -> Turn | None:
-        """What was said last; None: nothing but the prompt, or the model had paused."""
+        """The last turn of the user; None if only the prompt was sent, or the model had paused."""
         return self.history[-1][1] if self.history else None
 
 
@@ -94,7 +94,7 @@ class Client(Protocol):
     form: Form
 
     def ask(self, request: Request, heard: Heard = silent) -> Exchange:
-        """One exchange, tried once; `heard` is called as the reply comes in.
+        """One exchange, without retries; `heard` is called as the reply streams in.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -150,7 +150,7 @@ MAX_RETRY_AFTER_S = 300.0
 def with_patience(
     one_try: Callable[[], T], patience: Patience, *, where: str, stop: threading.Event, note: Note = silent
 ) -> T:
-    """Call `one_try` until it succeeds; `note` hears of every failure but the first that is waited for.
+    """Call `one_try` until it succeeds; `note` is called for each failure after the first that is retried.
 
     Raises:
         RemoteError: it can never work, failed in every try, or `stop` was set.

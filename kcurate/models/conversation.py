@@ -1,4 +1,4 @@
-"""One conversation with a model: its tool calls are run and answered, until it hands in an answer.
+"""One conversation with a model: its tool calls are run and answered until it submits an answer.
 
 A conversation gives out its next request and takes the exchange, so that single requests and batches run it
 alike. What a tool found is saved with the exchange that follows it, so a later run replays a conversation
@@ -34,7 +34,7 @@ class CannotRun(Exception):  # noqa: N818 - an answer to a model, not an error o
 
 @dataclass(frozen=True)
 class Limits:
-    """What a model may use of tools before it hands in an answer: calls, and seconds spent in them."""
+    """The most tool calls of a conversation, and the most seconds spent in them."""
 
     calls: int = TOOL_CALLS
     seconds: float = TOOL_SECONDS
@@ -50,16 +50,16 @@ class Call:
 
 
 class Bench:
-    """The tools of a conversation; this one is the bench of a model without any."""
+    """The tools of a conversation; this base class has none."""
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """The definitions of all, those that hand in an answer included."""
+        """The definitions of all tools, also of those that submit an answer."""
         return ()
 
     @property
     def runs(self) -> frozenset[str]:
-        """The names of those that do not end the conversation."""
+        """The names of the tools that do not end the conversation."""
         return frozenset()
 
     def run(self, call: Call, before: Sequence[Exchange]) -> str:
@@ -71,10 +71,10 @@ class Bench:
         raise CannotRun("there are no tools")
 
     def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-        """What a call that ends the conversation hands in: its input, or that of the version that it names.
+        """The answer that a call submits: its input, or that of the version that it names.
 
         Raises:
-            CannotRun: that is nothing.
+            CannotRun: there is no such version.
         """
         return numbered(call, before) if call.name == tools.SUBMIT_VERSION else call.arguments
 
@@ -88,7 +88,7 @@ def called(exchange: Exchange) -> Call | None:
 
 
 def numbered(call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-    """What was given to `compile` in the call that `version` counts, from 1.
+    """The input of the `compile` call number `version`, from 1.
 
     Raises:
         CannotRun: there was no such call.
@@ -100,13 +100,13 @@ def numbered(call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
 
 
 def versions(before: Sequence[Exchange]) -> list[Mapping[str, Any]]:
-    """What was given to `compile` so far."""
+    """The inputs of all `compile` calls so far."""
     calls = (called(exchange) for exchange in before)
     return [call.arguments for call in calls if call is not None and call.name == tools.COMPILE]
 
 
 def handed_in(bench: Bench, exchange: Exchange, before: Sequence[Exchange]) -> tuple[str, Form]:
-    """The answer in the last exchange of a conversation: text, or the JSON that a tool was given.
+    """The answer in the last exchange of a conversation: its text, or the JSON input of its tool call.
 
     Raises:
         CannotRun: it has none.
@@ -127,7 +127,7 @@ class Conversation:
         self.calls, self.seconds = 0, 0.0
 
     def absorb(self, exchange: Exchange) -> bool:
-        """Take the exchange for `request`: whether it ends the conversation, else `request` is the next."""
+        """Take the exchange for `request`; True if it ends the conversation, else `request` is the next."""
         call = called(exchange)
         paused = exchange.stop_reason == PAUSE
         runs = call is not None and call.name in self.bench.runs

@@ -18,7 +18,7 @@ HINT = "rules, claude, claude-<version>, openai:<model>@<base-url>, or FILE.gguf
 class ModelName:
     """A model and its server; `base_url` None: the default of the client's own environment.
 
-    Of a local model `base_url` is the path of its file.
+    For a local model, `base_url` is the path of its file.
     """
 
     provider: Provider

@@ -1,6 +1,6 @@
 """Builds the client, transcripts, price and budget for a model from a command's options.
 
-Not covered: what is asked (`asking`).
+Not covered: sending requests (`asking`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from kcurate.records import Usage
 
 
 class BudgetSpentError(KcurateError):
-    """The next request might cost more than is left."""
+    """The next request might cost more than the budget has left."""
 
 
 class Budget:
@@ -134,7 +134,7 @@ def find_price(model: str) -> Price | None:
 
 @dataclass(frozen=True)
 class Facts:
-    """How a Claude model is spoken to: whether it decides itself how much to think, and has effort levels.
+    """API features of a Claude model: whether it decides itself how much to think, and has effort levels.
 
     `cache_least`: the shortest prefix, in tokens, that the server's prompt cache keeps.
     """
@@ -145,7 +145,7 @@ class Facts:
 
 
 def facts(model: str) -> Facts:
-    """The facts in the table; a model that is not there is taken for a new one."""
+    """The facts in the table; an unlisted model is assumed to be a new one."""
     row = _row(model) or {}
     return Facts(**{name: row[name] for name in vars(Facts()) if name in row})
 

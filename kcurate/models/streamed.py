@@ -1,4 +1,4 @@
-"""One streamed exchange through an official SDK, its failures sorted: what `claude` and `compatible` share.
+"""Streamed exchanges through an official SDK, with classified failures, for `claude` and `compatible`.
 
 The SDKs of Anthropic and OpenAI name their errors alike. A server's refusal ends the run, is tried again, or
 fails one request, by status and by the error types that the APIs document, never by message. Not covered: how
@@ -88,7 +88,7 @@ def sdk(name: str) -> ModuleType:
 
 @dataclass
 class Reading:
-    """A reply as far as it has come."""
+    """The part of a reply that has arrived."""
 
     text: list[str] = field(default_factory=list)
     usage: Usage | None = None
@@ -100,7 +100,7 @@ class Reading:
         raise NotImplementedError
 
     def exchange(self) -> Exchange | None:
-        """The exchange, once the reply has come to its end."""
+        """The exchange, when the reply is complete."""
         raise NotImplementedError
 
 
@@ -122,7 +122,7 @@ class StreamedClient:
         self._broken = _transport_errors(package)
 
     def ask(self, request: Request, heard: Heard = silent) -> Exchange:
-        """One exchange, one try; `heard` is called with every event.
+        """One exchange, without retries; `heard` is called with every event.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -145,7 +145,7 @@ class StreamedClient:
 
     @contextlib.contextmanager
     def sorted_failures(self, reading: Reading) -> Iterator[None]:
-        """Turn what the SDK raises into our own errors, but for an `APIStatusError` (see `refused`).
+        """Turn exceptions of the SDK into ours, except `APIStatusError` (see `refused`).
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -171,7 +171,7 @@ class StreamedClient:
             raise RemoteError(root_cause(error), where=self.where, hint=f"check {self.key}") from error
 
     def close(self) -> None:
-        """Give its connections back."""
+        """Close the connections."""
         self.api.close()
 
     def open_stream(self, request: Request) -> Any:

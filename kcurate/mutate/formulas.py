@@ -1,14 +1,14 @@
-"""Formulas of one operation that may give what a side computes in a longer way.
+"""One-operation formulas that may compute the same value as a loop or a costly expression.
 
-A value that a loop leaves, or that an expression with divisions or calls of mathematics has, is compared
-with every formula of one operation on values that are known before: on the emulator by a probe each, all of
-them in one run. Only a formula that always gave the same value is tried in its place. Example:
+The result of a loop, or of an expression with divisions or math calls, is compared with every one-operation
+formula over values known before it. Each formula is a probe; one run on the emulator evaluates all of them.
+Only a formula that was equal in every evaluation is then tried in place of the original. Example:
 
     unsigned a = x[i], s = 0;
     for (unsigned b = r[i]; b; b >>= 1, a <<= 1) if (b & 1) s += a;    ->    s = x[i] * r[i];
 
-Not covered: earlier values in place of what no loop computes (`kcurate.mutate.replacements`), formulas of
-several operations, values in arrays and structs.
+Not covered: earlier values instead of values computed outside loops (`kcurate.mutate.replacements`), formulas
+of several operations, values in arrays and structs.
 """
 
 from __future__ import annotations
@@ -19,54 +19,68 @@ from dataclasses import dataclass
 from itertools import combinations, islice, product
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
-from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, instead, shown, skipped
+from kcurate.mutate.guards import (
+    CHANGES,
+    LOOPS,
+    SWITCH,
+    Guard,
+    Part,
+    cast,
+    contains,
+    has_side_effects,
+    names_in,
+    one_line,
+    replace_guard,
+    skip_guard,
+)
 from kcurate.mutate.numbers_in_scope import Scope, is_real
 from kcurate.mutate.replacements import assigned
-from kcurate.mutate.tables import is_changed
+from kcurate.mutate.tables import is_stored_to
 
-# Numbered after all other parts.
+# Formulas come after all other parts.
 RANK = 9
-# The most formulas of a side that are probed, of one value, and the known values and constants in them.
+# The most probed formulas of a side and of one value, and the most known values and constants in them.
 MOST_FORMULAS, MOST_OF_A_VALUE, MOST_KNOWN, MOST_CONSTANTS = 250, 160, 5, 3
-# By what a formula is of: one number, two numbers, a number and a constant.
-_OF_REALS = (
+# Formulas by their operands, {0} and {1}: one number, a number and a constant, two numbers.
+_OF_FLOAT = (
     "{0}", "-{0}", "fabsf({0})", "{0} * {0}", "sqrtf({0})", "rsqrtf({0})", "1.0f / {0}", "expf({0})",
     "logf({0})", "sinf({0})", "cosf({0})", "tanhf({0})",
 )  # fmt: skip
-_WITH_A_REAL = ("{0} * {1}", "{0} / {1}", "{0} + {1}", "{0} - {1}")
-_OF_TWO_REALS = (*_WITH_A_REAL, "{1} / {0}", "{1} - {0}")
-_OF_WHOLES = ("{0}", "-{0}")
-_WITH_A_WHOLE = (
+_OF_FLOAT_AND_CONSTANT = ("{0} * {1}", "{0} / {1}", "{0} + {1}", "{0} - {1}")
+_OF_TWO_FLOATS = (*_OF_FLOAT_AND_CONSTANT, "{1} / {0}", "{1} - {0}")
+_OF_INTEGER = ("{0}", "-{0}")
+_OF_INT_AND_CONSTANT = (
     "{0} * {1}", "{0} + {1}", "{0} - {1}", "({1} > 0 ? {0} / {1} : 0)", "({1} > 0 ? {0} % {1} : 0)",
 )  # fmt: skip
-_OF_TWO_WHOLES = (
-    *_WITH_A_WHOLE, "{1} - {0}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "({0} > 0 ? {1} / {0} : 0)",
-    "({0} > 0 ? {1} % {0} : 0)",
+_OF_TWO_INTEGERS = (
+    *_OF_INT_AND_CONSTANT, "{1} - {0}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}",
+    "({0} > 0 ? {1} / {0} : 0)", "({0} > 0 ? {1} % {0} : 0)",
 )  # fmt: skip
-_TO_WHOLE = ("(int)({0})", "(int)({0} * {1})", "(int)({0} / {1})")
-# Constants that a formula may have; with 0 and 1 it would be another formula.
-_REAL_NUMBER = re.compile(r"(?![01]\.0*f?$)\d*\.\d*(?:e-?\d+)?f?")
-_WHOLE_NUMBER = re.compile(r"(?![01]$)\d{1,9}")
+_FLOAT_TO_INTEGER = ("(int)({0})", "(int)({0} * {1})", "(int)({0} / {1})")
+# Constants of a formula. 0 and 1 are left out: with them it reduces to a simpler formula.
+_FLOAT_LITERAL = re.compile(r"(?![01]\.0*f?$)\d*\.\d*(?:e-?\d+)?f?")
+_INT_LITERAL = re.compile(r"(?![01]$)\d{1,9}")
 _DIVIDES_OR_CALLS = re.compile(r"[/%]|\w\(")
-_MATHS = re.compile(
+_MATH = re.compile(
     rb"_*(?:sqrt|rsqrt|cbrt|exp2|exp10|expm1|exp|log2|log10|log1p|log|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh"
     rb"|tanh|pow|fmod|remainder|floor|ceil|trunc|hypot|erf|float_as_u?int|u?int_as_float)f?"
 )
-CHANGES = ("assignment_expression", "update_expression", "lambda_expression")
-_REAL = (b"float", b"double")
-_WHOLE = (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
+_FLOAT_TYPES = (b"float", b"double")
+_INT_TYPES = (b"int", b"unsigned", b"unsigned int", b"long long", b"unsigned long long")
+_NUMBER_TYPES = (*_FLOAT_TYPES, *_INT_TYPES)
 
 
 @dataclass(frozen=True)
 class _Value:
-    """A number that a side computes: its text and type, and where it can be compared.
+    """A number that a side computes: its expression `text`, and `like`, a variable of its type.
 
-    `at`: the statement before which, or the loop after which that is; `guards`: what puts `@text@` in its
-    place; `hidden`: variables that have changed since; `cheap`: only formulas without divisions and calls are
-    worth trying; `start`: what a variable was set to first, to which a formula may add.
+    `at`: a probe goes before this statement, or after it if it is a loop. `guards`: replace the value by
+    `@text@`, the placeholder for a formula. `hidden`: variables that have changed since. `cheap`: only
+    formulas without divisions and calls would be cheaper. `start`: a loop variable's initial value, for
+    formulas of the form start + a * b.
     """
 
-    what: str
+    label: str
     text: str
     like: Declared
     at: Node
@@ -77,108 +91,109 @@ class _Value:
 
 
 def formulas(tree: Tree) -> Iterator[Part]:
-    """The candidates of all functions, each with its probe."""
+    """The candidate parts of all functions, each with its probe."""
     for function in tree.functions():
         scope = Scope(tree, function)
-        for value in (*_left_by_loops(scope), *_of_expressions(scope)):
-            real, looped = is_real(value.like), value.at.type in LOOPS
-            kind, place = "real" if real else "whole", value.at.end_byte if looped else value.at.start_byte
-            for text in islice(_texts(scope, value), MOST_OF_A_VALUE):
+        for value in (*_values_after_loops(scope), *_assigned_values(scope)):
+            is_float, after_loop = is_real(value.like), value.at.type in LOOPS
+            kind = "real" if is_float else "whole"
+            probe_at = value.at.end_byte if after_loop else value.at.start_byte
+            for text in islice(_formulas_for(scope, value), MOST_OF_A_VALUE):
                 guards = tuple(
                     Guard(guard.start, guard.end, guard.before.replace("@text@", text), guard.after)
                     for guard in value.guards
                 )
-                probe = Guard(place, place, f" kcu_probe_{kind}(@, {value.text}, {text});", "")
-                what = f"{value.what}, where {text} serves"
-                yield Part(what, guards, RANK, not value.cheap, rounded=real, probe=probe)
+                probe = Guard(probe_at, probe_at, f" kcu_probe_{kind}(@, {value.text}, {text});", "")
+                label = f"{value.label}, where {text} serves"
+                yield Part(label, guards, RANK, not value.cheap, may_round=is_float, probe=probe)
 
 
-def _left_by_loops(scope: Scope) -> Iterator[_Value]:
-    """The variables that a loop changes and that something after it in its block reads."""
+def _values_after_loops(scope: Scope) -> Iterator[_Value]:
+    """The variables that a loop assigns and that code after it in the same block reads."""
     tree = scope.tree
     for loop in tree.nodes(*LOOPS, within=scope.function.body):
-        changed = set_in(tree, loop)
+        changed = assigned_in(tree, loop)
         for number in scope.visible_from(loop) if loop.parent.type == "compound_statement" else ():
             if number.name in changed and is_read_after(tree, number.name, loop):
                 name = number.name.decode()
                 store = f" if ({SWITCH}) {name} = {cast(number, b'@text@')};"
                 # After the loop, since a pragma may stand before the next one.
-                guards = (skipped(loop), Guard(loop.end_byte, loop.end_byte, store, ""))
-                what = f"the value of {name} after {shown(tree, loop)}"
-                start = _start(tree, number, changed)
-                yield _Value(what, name, number, loop, guards, changed, start=start)
+                guards = (skip_guard(loop), Guard(loop.end_byte, loop.end_byte, store, ""))
+                label = f"the value of {name} after {one_line(tree, loop)}"
+                start = _initial_expression(tree, number, changed)
+                yield _Value(label, name, number, loop, guards, changed, start=start)
 
 
-def _start(tree: Tree, number: Declared, changed: Collection[bytes]) -> str:
-    """What a variable is declared with, where that is not a constant and can be computed again."""
+def _initial_expression(tree: Tree, number: Declared, changed: Collection[bytes]) -> str:
+    """A variable's initialiser, if it is not constant and can be evaluated again after the loop; else ""."""
     value = number.value
-    if value is None or any(True for _ in tree.nodes(*CHANGES, "call_expression", within=value)):
+    if value is None or has_side_effects(tree, value):
         return ""
-    used = {tree.text(use) for use in tree.nodes("identifier", within=value)}
-    return f"({tree.text(value).decode()})" if used and used.isdisjoint(changed) else ""
+    names = names_in(tree, value)
+    return f"({tree.text(value).decode()})" if names and names.isdisjoint(changed) else ""
 
 
-def _of_expressions(scope: Scope) -> Iterator[_Value]:
-    """What a variable is set to, or what is stored, by an expression that costs more than an operation."""
+def _assigned_values(scope: Scope) -> Iterator[_Value]:
+    """The costly expressions that are assigned to a variable or stored into an array."""
     tree = scope.tree
-    helpers = {function.name for function in tree.functions() if _is_of_numbers(function)}
+    helpers = {function.name for function in tree.functions() if _takes_numbers_only(function)}
     for node in tree.nodes("declaration", "expression_statement", within=scope.function.body):
         if node.parent.type != "compound_statement":
             continue
         declared = tree.declared_by(node) if node.type == "declaration" else ()
-        unknown = {variable.name for variable in declared}
-        for like, value in (*assigned(scope, node), *_stored(scope, node)):
-            used = {tree.text(use) for use in tree.nodes("identifier", within=value)}
-            if _costs(scope, value, helpers) and used.isdisjoint(unknown):
+        declared_here = {variable.name for variable in declared}
+        for like, value in (*assigned(scope, node), *_stored_values(scope, node)):
+            names = names_in(tree, value)
+            if _is_costly_expression(scope, value, helpers) and names.isdisjoint(declared_here):
                 text = tree.text(value).decode()
-                guards = (instead(value, cast(like, b"@text@")),)
-                cheap = used.isdisjoint(helpers)
-                yield _Value(f"the value {shown(tree, value)}", text, like, node, guards, cheap=cheap)
+                guards = (replace_guard(value, cast(like, b"@text@")),)
+                cheap = names.isdisjoint(helpers)
+                yield _Value(f"the value {one_line(tree, value)}", text, like, node, guards, cheap=cheap)
 
 
-def _is_of_numbers(function: Function) -> bool:
-    """Whether a function of the side's own has numbers alone as parameters."""
+def _takes_numbers_only(function: Function) -> bool:
+    """Whether a device function takes only numbers by value."""
     params = function.params
     plain = all(not param.stars and not param.sizes and not param.reference for param in params)
-    return plain and not function.kernel and all(param.type in (*_REAL, *_WHOLE) for param in params)
+    return plain and not function.kernel and all(param.type in _NUMBER_TYPES for param in params)
 
 
-def _stored(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
-    """What a statement stores into an array that is a parameter."""
+def _stored_values(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
+    """The array parameter and the expression of a statement such as `y[i] = ...;`."""
     tree, store = scope.tree, node.named_children[0] if node.named_children else None
     if store is None or store.type != "assignment_expression":
         return
-    left, sign, right = (store.child_by_field_name(field) for field in ("left", "operator", "right"))
-    if left.type == "subscript_expression" and tree.text(sign) == b"=":
-        array = _array(scope, left)
+    left, operator, right = (store.child_by_field_name(field) for field in ("left", "operator", "right"))
+    if left.type == "subscript_expression" and tree.text(operator) == b"=":
+        array = _array_parameter(scope, left)
         yield from [(array, right)] if array is not None else []
 
 
-def _costs(scope: Scope, value: Node, helpers: Collection[bytes]) -> bool:
-    """Whether an expression changes nothing, and calls something or divides by what a compiler does not know.
+def _is_costly_expression(scope: Scope, value: Node, helpers: Collection[bytes]) -> bool:
+    """Whether an expression has no side effects, and a call or a division by a runtime value.
 
-    `helpers`: functions that may be called beside those of mathematics.
+    `helpers`: functions that it may call besides math functions.
     """
     tree = scope.tree
-    if any(True for _ in tree.nodes(*CHANGES, "pointer_expression", within=value)):
+    if contains(tree, value, *CHANGES, "pointer_expression"):
         return False
     functions = (call.child_by_field_name("function") for call in tree.nodes("call_expression", within=value))
     calls = [tree.text(function) for function in functions]
-    if not all(name in helpers or _MATHS.fullmatch(name) for name in calls):
+    if not all(name in helpers or _MATH.fullmatch(name) for name in calls):
         return False
-    pairs = [
-        [pair.child_by_field_name(field) for field in ("operator", "right")]
-        for pair in tree.nodes("binary_expression", within=value)
+    operations = [
+        [operation.child_by_field_name(field) for field in ("operator", "right")]
+        for operation in tree.nodes("binary_expression", within=value)
     ]
-    own = {number.name for number in scope.numbers if b"constexpr" not in number.qualifiers}
-    divisors = [right for sign, right in pairs if tree.text(sign) in (b"/", b"%")]
-    names = {tree.text(use) for right in divisors for use in tree.nodes("identifier", within=right)}
-    return bool(calls) or not names.isdisjoint(own)
+    variables = {number.name for number in scope.numbers if b"constexpr" not in number.qualifiers}
+    divisors = [right for operator, right in operations if tree.text(operator) in (b"/", b"%")]
+    names = frozenset[bytes]().union(*(names_in(tree, right) for right in divisors))
+    return bool(calls) or not names.isdisjoint(variables)
 
 
-def _texts(scope: Scope, value: _Value) -> Iterator[str]:
-    """The formulas of one operation on what is known where a value is, the simplest first."""
-    forms = [*(_to_real(scope, value) if is_real(value.like) else _to_whole(scope, value))]
+def _formulas_for(scope: Scope, value: _Value) -> Iterator[str]:
+    """The formulas over values known where `value` is computed, simplest first, as C expressions."""
+    forms = [*(_float_formulas(scope, value) if is_real(value.like) else _integer_formulas(scope, value))]
     for form, operands in forms:
         if not (value.cheap and _DIVIDES_OR_CALLS.search(form)):
             yield f"({form.format(*operands)})"
@@ -187,76 +202,82 @@ def _texts(scope: Scope, value: _Value) -> Iterator[str]:
             yield f"({value.start} + {form.format(*operands)})"
 
 
-def _to_real(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
-    reals = [text for text, real in _known(scope, value) if real][:MOST_KNOWN]
-    constants = _constants(scope, _REAL_NUMBER)
-    yield from ((form, (text,)) for text in reals for form in _OF_REALS)
-    yield from ((form, two) for two in combinations(reals, 2) for form in _OF_TWO_REALS)
+def _float_formulas(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
+    reals = [text for text, real in _known_values(scope, value) if real][:MOST_KNOWN]
+    constants = _constants(scope, _FLOAT_LITERAL)
+    yield from ((form, (text,)) for text in reals for form in _OF_FLOAT)
+    yield from ((form, pair) for pair in combinations(reals, 2) for form in _OF_TWO_FLOATS)
     yield from (
-        (form, (text, constant)) for constant, text in product(constants, reals) for form in _WITH_A_REAL
+        (form, (text, constant))
+        for constant, text in product(constants, reals)
+        for form in _OF_FLOAT_AND_CONSTANT
     )
 
 
-def _to_whole(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
-    # In the value's own type, as signed and unsigned numbers divide in two ways.
-    kind, known = value.like.type.decode(), [*_known(scope, value)]
-    wholes = [f"({kind})({text})" for text, real in known if not real][:MOST_KNOWN]
+def _integer_formulas(scope: Scope, value: _Value) -> Iterator[tuple[str, Sequence[str]]]:
+    # Operands are cast to the value's type, since signed and unsigned division differ.
+    type_name, known = value.like.type.decode(), [*_known_values(scope, value)]
+    wholes = [f"({type_name})({text})" for text, real in known if not real][:MOST_KNOWN]
     reals = [text for text, real in known if real][:MOST_KNOWN]
     params = scope.function.params if scope.function.kernel else ()
     scalars = (param for param in params if not param.stars and not param.sizes)
-    sizes = [param.name.decode() for param in scalars if param.type in _WHOLE]
-    constants = [f"({kind})({text})" for text in (*_constants(scope, _WHOLE_NUMBER), *sizes)]
-    factors = _constants(scope, _REAL_NUMBER) or ["1.0f"]
-    yield from ((form, (text,)) for text in wholes for form in _OF_WHOLES)
-    yield from ((form, two) for two in combinations(wholes, 2) for form in _OF_TWO_WHOLES)
+    sizes = [param.name.decode() for param in scalars if param.type in _INT_TYPES]
+    constants = [f"({type_name})({text})" for text in (*_constants(scope, _INT_LITERAL), *sizes)]
+    factors = _constants(scope, _FLOAT_LITERAL) or ["1.0f"]
+    yield from ((form, (text,)) for text in wholes for form in _OF_INTEGER)
+    yield from ((form, pair) for pair in combinations(wholes, 2) for form in _OF_TWO_INTEGERS)
     yield from (
-        (form, (text, constant)) for constant, text in product(constants, wholes) for form in _WITH_A_WHOLE
+        (form, (text, constant))
+        for constant, text in product(constants, wholes)
+        for form in _OF_INT_AND_CONSTANT
     )
-    yield from ((form, (text, factor)) for factor, text in product(factors, reals) for form in _TO_WHOLE)
+    yield from (
+        (form, (text, factor)) for factor, text in product(factors, reals) for form in _FLOAT_TO_INTEGER
+    )
 
 
-def _known(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
-    """The variables and loads that a formula may use, and whether each is a real number."""
+def _known_values(scope: Scope, value: _Value) -> Iterator[tuple[str, bool]]:
+    """The variables and loads that a formula may use, and whether each is `float` or `double`."""
     tree, params = scope.tree, scope.function.params
     # A kernel's parameters are equal in all threads, so they replace no thread's own value.
     uniform = params if scope.function.kernel else ()
     hidden = value.hidden if value.cheap else value.hidden | {value.like.name}
     visible = [number for number in scope.visible_from(value.at) if number.name not in hidden]
-    numbers = [number for number in visible if number not in uniform and number.type in (*_REAL, *_WHOLE)]
+    numbers = [number for number in visible if number not in uniform and number.type in _NUMBER_TYPES]
     yield from ((number.name.decode(), is_real(number)) for number in numbers[:MOST_KNOWN])
     names = {number.name for number in (*visible, *params)} | {b"threadIdx", b"blockIdx", b"blockDim"}
     seen: set[bytes] = set()
     for load in tree.nodes("subscript_expression", within=scope.function.body):
-        text, array = tree.text(load), _array(scope, load)
-        used = {tree.text(use) for use in tree.nodes("identifier", within=load)}
+        text, array = tree.text(load), _array_parameter(scope, load)
+        used = names_in(tree, load)
         costs = value.cheap and _DIVIDES_OR_CALLS.search(text.decode())
-        if array is None or costs or text in seen or not used <= names or is_changed(tree, load, load):
+        if array is None or costs or text in seen or not used <= names or is_stored_to(tree, load, load):
             continue
         seen.add(text)
-        yield text.decode(), array.type in _REAL
+        yield text.decode(), array.type in _FLOAT_TYPES
 
 
-def _array(scope: Scope, subscript: Node) -> Declared | None:
-    """The array of numbers that is indexed, if it is a parameter."""
+def _array_parameter(scope: Scope, subscript: Node) -> Declared | None:
+    """The indexed array, if it is a pointer parameter to numbers; else None."""
     name = scope.tree.text(subscript.child_by_field_name("argument"))
-    found = [param for param in scope.function.params if param.stars == 1 and param.name == name]
-    return found[0] if found and found[0].type in (*_REAL, *_WHOLE) else None
+    arrays = [param for param in scope.function.params if param.stars == 1 and param.name == name]
+    return arrays[0] if arrays and arrays[0].type in _NUMBER_TYPES else None
 
 
 def _constants(scope: Scope, pattern: re.Pattern[str]) -> list[str]:
-    """Numbers in a function that a pattern takes."""
+    """The first distinct number literals of a function that match a pattern."""
     numbers = scope.tree.nodes("number_literal", within=scope.function.body)
-    found = dict.fromkeys(scope.tree.text(node).decode() for node in numbers)
-    return [text for text in found if pattern.fullmatch(text)][:MOST_CONSTANTS]
+    literals = dict.fromkeys(scope.tree.text(node).decode() for node in numbers)
+    return [text for text in literals if pattern.fullmatch(text)][:MOST_CONSTANTS]
 
 
-def set_in(tree: Tree, loop: Node) -> frozenset[bytes]:
-    """The variables that a loop assigns or counts."""
+def assigned_in(tree: Tree, loop: Node) -> frozenset[bytes]:
+    """The variables that a node assigns, increments or decrements."""
     targets = [node.child_by_field_name("left") for node in tree.nodes("assignment_expression", within=loop)]
     targets += [node.child_by_field_name("argument") for node in tree.nodes("update_expression", within=loop)]
     return frozenset(tree.text(node) for node in targets if node is not None and node.type == "identifier")
 
 
 def is_read_after(tree: Tree, name: bytes, loop: Node) -> bool:
-    """Whether something after a loop in its block reads a variable."""
+    """Whether code after a loop in the same block uses a variable."""
     return any(use.start_byte >= loop.end_byte for use in tree.uses(name, within=loop.parent))

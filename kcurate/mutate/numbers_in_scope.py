@@ -11,9 +11,9 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors
 
-# The grammar's node types for types of numbers.
+# The grammar's node types for arithmetic types.
 ARITHMETIC = ("primitive_type", "sized_type_specifier")
-# How many earlier values are tried as a replacement, the nearest first.
+# The most earlier values that are tried as a replacement, nearest first.
 NEAREST = 3
 
 
@@ -26,14 +26,14 @@ class Scope:
 
     @cached_property
     def numbers(self) -> tuple[Declared, ...]:
-        """All of them, in order; arrays and pointers are left out."""
+        """All of them in order of declaration, without arrays and pointers."""
         declared = (*self.function.params, *self.tree.declared(self.function.body))
         return tuple(
             number for number in declared if not number.stars and not number.sizes and _is_number(number)
         )
 
     def visible_from(self, node: Node) -> list[Declared]:
-        """Those declared before a node in an enclosing block, the nearest first."""
+        """Those in scope at a node, nearest declaration first."""
         around = {parent.id for parent in ancestors(node)}
         before = [
             number
@@ -48,15 +48,18 @@ class Scope:
         name = self.tree.text(node)
         return next((number for number in self.visible_from(node) if number.name == name), None)
 
-    def earlier(self, node: Node, like: Declared, *, first: bool = False) -> list[tuple[bytes, Declared]]:
+    def earlier(
+        self, node: Node, like: Declared, *, only_before: bool = False
+    ) -> list[tuple[bytes, Declared]]:
         """Values known before a node that could replace `like`, each with the variable that it comes from.
 
-        First variables (with `first`, only those declared before `like`), then loads in their initialisers.
+        First variables, then loads in their initialisers. `only_before`: only variables declared before
+        `like`.
         """
         # A kernel's parameters are equal in all threads, so they replace no thread's own value.
         uniform = self.function.params if self.function.kernel else ()
         visible = [number for number in self.visible_from(node) if number not in uniform]
-        if first:
+        if only_before:
             visible = [number for number in visible if number.node.start_byte < like.node.start_byte]
         alike = [
             number for number in visible if number.name != like.name and is_real(number) == is_real(like)

@@ -1,6 +1,6 @@
 """Finds computations that could be replaced by a value that is already available.
 
-Each yields a candidate removal (`Part`); whether outputs stay right without it is tried later. With
+Each is a candidate part; whether outputs stay correct without it is tested later. With
 
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float scaled = 2.0f * x[i];
@@ -10,7 +10,7 @@ Each yields a candidate removal (`Part`); whether outputs stay right without it 
     float result = scaled * w[i];
     out[next[i + n]] = result * hops;
 
-the four generators try among others
+the four generators yield among others
 
     _index_replacements        next[i + n]                ->  next[i]
     _loop_carried_index_terms  next[node + k]             ->  next[k]
@@ -34,10 +34,11 @@ from kcurate.mutate.guards import (
     Part,
     can_be_skipped,
     cast,
-    instead,
     is_costly,
-    shown,
-    skipped,
+    names_in,
+    one_line,
+    replace_guard,
+    skip_guard,
 )
 from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
 
@@ -50,12 +51,12 @@ RANK = 2
 
 
 def replacements(tree: Tree) -> Iterator[Part]:
-    """The candidate removals of all functions, one of each function in turn."""
-    by_function = [_replaced_in(Scope(tree, function)) for function in tree.functions()]
+    """The candidate parts of all functions, alternating between functions."""
+    by_function = [_replacements_in(Scope(tree, function)) for function in tree.functions()]
     return (part for parts in zip_longest(*by_function) for part in parts if part is not None)
 
 
-def _replaced_in(scope: Scope) -> Iterator[Part]:
+def _replacements_in(scope: Scope) -> Iterator[Part]:
     body = scope.function.body
     yield from _index_replacements(scope)
     yield from _loop_carried_index_terms(scope)
@@ -76,14 +77,14 @@ def _value_replacements(scope: Scope, node: Node) -> Iterator[Part]:
         loop_carried = _reads_any(scope.tree, value, _set_in_loop_body(scope.tree, node))
         visible_in_counts = is_real(target) or not loop_carried
         for text in texts:
-            guards = (instead(value, cast(target, text)),)
-            what = _replaced_value(scope.tree, target, text, value)
-            yield Part(what, guards, RANK, visible_in_counts, replaced=True)
+            guards = (replace_guard(value, cast(target, text)),)
+            label = _describe_replacement(scope.tree, target, text, value)
+            yield Part(label, guards, RANK, visible_in_counts, reuses_value=True)
 
 
-def _replaced_value(tree: Tree, target: Declared, text: bytes, at: Node) -> str:
+def _describe_replacement(tree: Tree, target: Declared, text: bytes, node: Node) -> str:
     name = target.name.decode()
-    return f"the value of {name} in {shown(tree, _statement(at))}, where {text.decode()} serves"
+    return f"the value of {name} in {one_line(tree, _statement(node))}, where {text.decode()} serves"
 
 
 def _set_in_loop_body(tree: Tree, node: Node) -> frozenset[bytes]:
@@ -98,11 +99,11 @@ def _set_in_loop_body(tree: Tree, node: Node) -> frozenset[bytes]:
 
 
 def _reads_any(tree: Tree, node: Node, names: frozenset[bytes]) -> bool:
-    return any(tree.text(use) in names for use in tree.nodes("identifier", within=node))
+    return not names.isdisjoint(names_in(tree, node))
 
 
 def _loop_carried_index_terms(scope: Scope) -> Iterator[Part]:
-    """An index without the term that an earlier iteration of its loop computed (a dependent load)."""
+    """An index without a loop-carried term, which makes the load depend on an earlier iteration."""
     tree = scope.tree
     for index in tree.nodes("subscript_argument_list", within=scope.function.body):
         names = _set_in_loop_body(tree, index)
@@ -110,11 +111,11 @@ def _loop_carried_index_terms(scope: Scope) -> Iterator[Part]:
             left, operator, right = (term.child_by_field_name(name) for name in ("left", "operator", "right"))
             if tree.text(operator) not in (b"+", b"-", b"^", b"|"):
                 continue
-            for carried, rest in ((left, right), (right, left)):
+            for carried, other_term in ((left, right), (right, left)):
                 if _reads_any(tree, carried, names):
-                    what = f"the term {shown(tree, carried)} of the place {shown(tree, index)}"
-                    guard = instead(term, f"({tree.text(rest).decode()})")
-                    yield Part(what, (guard,), RANK, visible_in_counts=False)
+                    label = f"the term {one_line(tree, carried)} of the place {one_line(tree, index)}"
+                    guard = replace_guard(term, f"({tree.text(other_term).decode()})")
+                    yield Part(label, (guard,), RANK, visible_in_counts=False)
 
 
 def _statement(node: Node) -> Node:
@@ -139,29 +140,29 @@ def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
 
 
 def _read_replacements(scope: Scope, node: Node) -> Iterator[Part]:
-    """An earlier value where a statement reads a variable; statements in between are skipped.
+    """An earlier value where a statement reads a variable, without the costly statements in between.
 
-    Two attempts: without all of them, and without only those that use the variable, since the read may need
-    the others.
+    Two candidates: one skips all statements in between, one only those that use the variable, since the read
+    may need the others.
     """
-    for use in _reads(scope.tree, node):
+    for use in _first_reads(scope.tree, node):
         target = scope.named(use)
         if target is None or target in scope.function.params:
             continue
         earlier = (child for child in node.parent.named_children if child.end_byte <= node.start_byte)
         before = [child for child in earlier if can_be_skipped(child)]
         using = [child for child in before if any(True for _ in scope.tree.uses(target.name, within=child))]
-        for text, source in scope.earlier(node, target, first=True):
+        for text, source in scope.earlier(node, target, only_before=True):
             between = [child for child in before if source.declaration.end_byte <= child.start_byte]
             for unused in (between, using) if using != between else (between,):
                 if any(is_costly(scope.tree, child) for child in unused):
-                    guards = (instead(use, cast(target, text)), *map(skipped, unused))
-                    what = _replaced_value(scope.tree, target, text, use)
-                    yield Part(what, guards, RANK, replaced=True)
+                    guards = (replace_guard(use, cast(target, text)), *map(skip_guard, unused))
+                    label = _describe_replacement(scope.tree, target, text, use)
+                    yield Part(label, guards, RANK, reuses_value=True)
 
 
 def _index_replacements(scope: Scope) -> Iterator[Part]:
-    """A variable instead of an index computed from it, in all its uses; then for all indexes at once."""
+    """A computed index replaced, in all its uses, by a variable in it; then all indexes at once."""
     by_text: dict[bytes, list[Node]] = {}
     for node in scope.tree.nodes("subscript_argument_list", within=scope.function.body):
         index = node.named_children[0] if node.named_children else None
@@ -171,16 +172,18 @@ def _index_replacements(scope: Scope) -> Iterator[Part]:
     for text, nodes in by_text.items():
         uses = scope.tree.nodes("identifier", within=nodes[0])
         uniform = scope.function.params if scope.function.kernel else ()
-        named = [scope.named(use) for use in uses]
-        names = dict.fromkeys(number.name for number in named if number is not None and number not in uniform)
+        variables = [scope.named(use) for use in uses]
+        names = dict.fromkeys(
+            number.name for number in variables if number is not None and number not in uniform
+        )
         for name in [*names, *(IN_ORDER if b"threadIdx" in text else ())][:NEAREST]:
-            for_index = tuple(instead(node, f"({name.decode()})") for node in nodes)
-            what = f"the place {shown(scope.tree, nodes[0])}, where {name.decode()} serves"
+            guards = tuple(replace_guard(node, f"({name.decode()})") for node in nodes)
+            label = f"the place {one_line(scope.tree, nodes[0])}, where {name.decode()} serves"
             visible_in_counts = not all(_on_chip(scope, node) for node in nodes)
-            yield Part(what, for_index, RANK, visible_in_counts, replaced=True)
-            all_indexes += for_index if name == next(iter(names), None) else ()
+            yield Part(label, guards, RANK, visible_in_counts, reuses_value=True)
+            all_indexes += guards if name == next(iter(names), None) else ()
     if len(by_text) > 1 and all_indexes:
-        yield Part("the order of all places", tuple(all_indexes), RANK, replaced=True)
+        yield Part("the order of all places", tuple(all_indexes), RANK, reuses_value=True)
 
 
 def _on_chip(scope: Scope, index: Node) -> bool:
@@ -192,7 +195,7 @@ def _on_chip(scope: Scope, index: Node) -> bool:
     return any(local.sizes and local.name == name for local in scope.tree.declared(scope.function.body))
 
 
-def _reads(tree: Tree, node: Node) -> Iterator[Node]:
+def _first_reads(tree: Tree, node: Node) -> Iterator[Node]:
     """The first read of each variable in the value of a declaration or assignment, also inside calls."""
     target = node.named_children[-1] if node.named_children else None
     value = target.child_by_field_name("value" if node.type == "declaration" else "right") if target else None

@@ -1,4 +1,4 @@
-"""Device code as tokens with positions, for textual changes; knows neither grammar nor semantics.
+"""Device code as tokens with positions, for textual changes; without grammar or semantics.
 
 Comments, strings and directives are single tokens, so nothing inside them is changed. Not covered: the
 changes (`kcurate.mutate.wrong`, benchmarks/harmless_changes.py).
@@ -20,7 +20,7 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True)
 class Span:
-    """One token and its position."""
+    """One token: `start` and `end` are character offsets."""
 
     kind: str
     text: str
@@ -42,9 +42,9 @@ Changes = Iterator[tuple[str, tuple[Edit, ...]]]
 
 @dataclass(frozen=True)
 class Code:
-    """Text with its tokens; `partner` maps the index of each bracket to that of its counterpart.
+    """A text with its tokens; `partner` maps the index of each bracket to the index of its counterpart.
 
-    `types` are names that the text declares as types.
+    `types`: the names that the text declares as types.
     """
 
     text: str
@@ -97,9 +97,9 @@ class Code:
         return [(a, b) for a, b in parts if a <= b]
 
     def words(self, *names: str) -> Iterator[int]:
-        """Indices of the words with these names."""
-        wanted = frozenset(names)
-        return (i for i, token in enumerate(self.tokens) if token.kind == "word" and token.text in wanted)
+        """Indices of the word tokens with one of these texts."""
+        texts = frozenset(names)
+        return (i for i, token in enumerate(self.tokens) if token.kind == "word" and token.text in texts)
 
     def text_of(self, part: tuple[int, int]) -> str:
         """The text from one token to another, inclusive."""
@@ -114,7 +114,7 @@ class Code:
         return next((k for k in range(index, len(self.tokens)) if self.at(k) in texts), None)
 
     def is_operand(self, index: int) -> bool:
-        """Whether a value ends with this token."""
+        """Whether a value can end here: a number, a closing bracket or a name that is no type or keyword."""
         if not 0 <= index < len(self.tokens):
             return False
         token = self.tokens[index]

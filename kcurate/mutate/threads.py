@@ -1,145 +1,168 @@
-"""Fewer threads, as parts of a side that might be needless.
+"""Superfluous threads, as parts of a side that might be needless.
 
-Threads that a later condition excludes leave at once; lanes that do nothing, or what other lanes do too, are
-not launched, and the others take their places. Example, with an eighth of the blocks:
+Threads that a later condition excludes return early. Lanes that do nothing, or repeat what other lanes do,
+are not launched: the grid shrinks, and the remaining threads are renumbered. Example, with an eighth of the
+blocks:
 
-    if (threadIdx.x % 32 >= 4) return;             ->    (goes)
+    if (threadIdx.x % 32 >= 4) return;             ->    (removed)
     int i = global / 32 * 4 + threadIdx.x % 32;    ->    int i = blockIdx.x * blockDim.x + threadIdx.x;
 
-Not covered: smaller blocks and grids of the same code (`kcurate.mutate.plan_ablations`), threads that work
-together: what they hand on tells whether they are needed (`kcurate.mutate.rounds`).
+Not covered: smaller blocks and grids of unchanged code (`kcurate.mutate.plan_ablations`), kernels whose
+threads cooperate, by shared memory or shuffles (`kcurate.mutate.rounds`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, bare, encloses
-from kcurate.mutate.formulas import CHANGES, set_in
-from kcurate.mutate.guards import LOOPS, SWITCH, Guard, Part, cast, instead, is_costly, shown
+from kcurate.mutate.formulas import assigned_in
+from kcurate.mutate.guards import (
+    CHANGES,
+    LOOPS,
+    SWITCH,
+    Guard,
+    Part,
+    cast,
+    contains,
+    is_costly,
+    names_in,
+    one_line,
+    replace_guard,
+)
 from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
 from kcurate.mutate.replacements import IN_ORDER
 
-# How many lanes there may be for one that is needed.
-_LANES = (2, 4, 8, 16, 32)
-_TOGETHER = re.compile(rb"__shared__|__sync|__shfl|__ballot|__any|__all|__reduce|__match|\basm\b|cooperative")
-_OF_THREADS = frozenset((b"threadIdx", b"blockIdx", b"blockDim", b"gridDim"))
+# How many lanes may be launched for each lane that works.
+_LANES_PER_WORKER = (2, 4, 8, 16, 32)
+_COOPERATES = re.compile(
+    rb"__shared__|__sync|__shfl|__ballot|__any|__all|__reduce|__match|\basm\b|cooperative"
+)
+_THREAD_BUILTINS = frozenset((b"threadIdx", b"blockIdx", b"blockDim", b"gridDim"))
 
 
 def fewer_threads(tree: Tree) -> Iterator[Part]:
-    """The candidates of all kernels."""
+    """The candidate parts of all kernels."""
     for function in tree.functions():
         if function.kernel:
             scope = Scope(tree, function)
             yield from _early_exits(scope)
-            if not _TOGETHER.search(tree.text(function.body)):
-                yield from islice(_repeated(scope), NEAREST)
+            if not _COOPERATES.search(tree.text(function.body)):
+                yield from islice(_repeated_work(scope), NEAREST)
                 yield from _idle_lanes(scope)
 
 
 def _early_exits(scope: Scope) -> Iterator[Part]:
-    """Threads that a condition of the kernel's block excludes leave once that can be known."""
+    """Threads that an `if` at the kernel's top level excludes return as soon as its variables are known."""
     tree, body = scope.tree, scope.function.body
-    set_later = set_in(tree, body)
+    set_later = assigned_in(tree, body)
     for node in body.named_children:
         condition = bare(node.child_by_field_name("condition")) if node.type == "if_statement" else None
         if (
             condition is None
             or node.child_by_field_name("alternative") is not None
-            or _changes(tree, condition)
+            or _may_vary(tree, condition)
         ):
             continue
-        names = _names(tree, condition) - _OF_THREADS
-        used = [number for number in scope.visible_from(node) if number.name in names]
-        if {number.name for number in used} != names or not names.isdisjoint(set_later):
+        names = names_in(tree, condition) - _THREAD_BUILTINS
+        variables = [number for number in scope.visible_from(node) if number.name in names]
+        if {number.name for number in variables} != names or not names.isdisjoint(set_later):
             continue
-        own = [number.declaration.end_byte for number in used if number not in scope.function.params]
-        place = max(own, default=body.start_byte + 1)
-        if any(place <= other.start_byte < node.start_byte and is_costly(tree, other)
-               for other in body.named_children):  # fmt: skip
+        declared_ends = [
+            number.declaration.end_byte for number in variables if number not in scope.function.params
+        ]
+        insert_at = max(declared_ends, default=body.start_byte + 1)
+        if any(insert_at <= statement.start_byte < node.start_byte and is_costly(tree, statement)
+               for statement in body.named_children):  # fmt: skip
             leave = f" if ({SWITCH} && !({tree.text(condition).decode()})) return;"
-            what = f"the work of the threads that {shown(tree, condition)} excludes"
-            yield Part(what, (Guard(place, place, leave, ""),), 1, surplus=True)
+            label = f"the work of the threads that {one_line(tree, condition)} excludes"
+            yield Part(label, (Guard(insert_at, insert_at, leave, ""),), 1, at_bench_only=True)
 
 
-def _repeated(scope: Scope) -> Iterator[Part]:
-    """Neighbouring threads that divide their number by a constant, and one in their place."""
+def _repeated_work(scope: Scope) -> Iterator[Part]:
+    """`i / 4` of a thread index: four threads do the same work, so one takes their place."""
     tree = scope.tree
     for node in tree.nodes("binary_expression", within=scope.function.body):
-        left, sign, right = (node.child_by_field_name(field) for field in ("left", "operator", "right"))
-        number = tree.text(right).rstrip(b"uUlL")
-        if tree.text(sign) not in (b"/", b">>") or not number.isdigit():
+        left, operator, right = (node.child_by_field_name(field) for field in ("left", "operator", "right"))
+        divisor = tree.text(right).rstrip(b"uUlL")
+        if tree.text(operator) not in (b"/", b">>") or not divisor.isdigit():
             continue
-        lanes = int(number) if tree.text(sign) == b"/" else 1 << min(int(number), 6)
+        lanes = int(divisor) if tree.text(operator) == b"/" else 1 << min(int(divisor), 6)
         if lanes in range(2, 33) and {b"threadIdx", b"blockIdx"} <= _origins(scope, left):
-            what = f"{lanes} threads for each {shown(tree, node)}"
+            label = f"{lanes} threads for each {one_line(tree, node)}"
             yield Part(
-                what,
-                (instead(node, f"({tree.text(left).decode()})"),),
+                label,
+                (replace_guard(node, f"({tree.text(left).decode()})"),),
                 1,
-                surplus=True,
-                spread=lanes,
+                at_bench_only=True,
+                grid_divisor=lanes,
                 kernel=scope.function.name.decode(),
             )
 
 
 def _idle_lanes(scope: Scope) -> Iterator[Part]:
-    """Lanes that a condition on the place in the block excludes; the others take their places."""
+    """Lanes that a condition on `threadIdx` excludes are not launched; the others are renumbered."""
     body = scope.function.body
-    guards = [guard for node in body.named_children if (guard := _all_lanes(scope, node)) is not None]
-    places = [number for number in scope.numbers if _is_place(scope, number)]
-    if not guards or not places:
+    guards = [guard for node in body.named_children if (guard := _admit_all_lanes(scope, node)) is not None]
+    thread_indexes = [number for number in scope.numbers if _is_thread_index(scope, number)]
+    if not guards or not thread_indexes:
         return
-    value, first = places[0].value, IN_ORDER[0].decode()
-    for lanes in _LANES:
-        for each in (1, lanes):
-            place = instead(value, cast(places[0], f"({first}) * {each}".encode()))
-            what = f"the idle lanes of {scope.function.name.decode()}, {lanes} for one that works"
+    value, global_index = thread_indexes[0].value, IN_ORDER[0].decode()
+    for lanes in _LANES_PER_WORKER:
+        for stride in (1, lanes):
+            index_guard = replace_guard(
+                value, cast(thread_indexes[0], f"({global_index}) * {stride}".encode())
+            )
+            label = f"the idle lanes of {scope.function.name.decode()}, {lanes} for one that works"
             yield Part(
-                what, (*guards, place), 1, surplus=True, spread=lanes, kernel=scope.function.name.decode()
+                label,
+                (*guards, index_guard),
+                1,
+                at_bench_only=True,
+                grid_divisor=lanes,
+                kernel=scope.function.name.decode(),
             )
 
 
-def _is_place(scope: Scope, number: Declared) -> bool:
-    """Whether a variable is set once, from the thread's place in the grid."""
+def _is_thread_index(scope: Scope, number: Declared) -> bool:
+    """Whether a variable is a thread index: initialised from both `threadIdx` and `blockIdx`."""
     if is_real(number) or number.value is None or number.declaration.parent.id != scope.function.body.id:
         return False
     return {b"threadIdx", b"blockIdx"} <= _origins(scope, number.value)
 
 
-def _all_lanes(scope: Scope, node: Node) -> Guard | None:
-    """What lets all lanes pass an `if` on the place in the block alone that leaves most of the work out."""
+def _admit_all_lanes(scope: Scope, node: Node) -> Guard | None:
+    """A guard that lets all lanes pass an `if` on `threadIdx` alone; None if `node` is no such `if`."""
     tree = scope.tree
     if node.type != "if_statement" or node.child_by_field_name("alternative") is not None:
         return None
-    condition, taken = bare(node.child_by_field_name("condition")), node.child_by_field_name("consequence")
+    condition, consequence = (
+        bare(node.child_by_field_name("condition")),
+        node.child_by_field_name("consequence"),
+    )
     origins = _origins(scope, condition)
     if b"threadIdx" not in origins or origins - {b"threadIdx", b"blockDim"}:
         return None
-    leaves = any(True for _ in tree.nodes("return_statement", within=taken))
-    works = any(True for _ in tree.nodes(*LOOPS, "subscript_expression", within=taken))
-    return instead(condition, "false" if leaves else "true") if leaves or works else None
+    leaves = contains(tree, consequence, "return_statement")
+    works = contains(tree, consequence, *LOOPS, "subscript_expression")
+    return replace_guard(condition, "false" if leaves else "true") if leaves or works else None
 
 
 def _origins(scope: Scope, node: Node) -> frozenset[bytes]:
-    """The names that an expression reads, and those that the variables among them were set from."""
-    found, left = set[bytes](), [node]
-    while left:
-        for use in scope.tree.nodes("identifier", within=left.pop()):
+    """The names that an expression depends on, with variables resolved through their initialisers."""
+    names, pending = set[bytes](), [node]
+    while pending:
+        for use in scope.tree.nodes("identifier", within=pending.pop()):
             number, name = scope.named(use), scope.tree.text(use)
             if number is None or number in scope.function.params or number.value is None:
-                found.add(name)
+                names.add(name)
             elif not encloses(number.declaration, use):
-                left.append(number.value)
-    return frozenset(found)
+                pending.append(number.value)
+    return frozenset(names)
 
 
-def _names(tree: Tree, node: Node) -> frozenset[bytes]:
-    return frozenset(tree.text(use) for use in tree.nodes("identifier", within=node))
-
-
-def _changes(tree: Tree, node: Node) -> bool:
-    kinds: Collection[str] = (*CHANGES, "call_expression", "subscript_expression", "pointer_expression")
-    return any(True for _ in tree.nodes(*kinds, within=node))
+def _may_vary(tree: Tree, node: Node) -> bool:
+    """Whether evaluating a condition earlier could give another result: it loads, calls or assigns."""
+    return contains(tree, node, *CHANGES, "call_expression", "subscript_expression", "pointer_expression")

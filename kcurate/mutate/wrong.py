@@ -1,6 +1,6 @@
-"""Mistakes that people and models make in kernels, one at a time, which the judge must refuse.
+"""Mistakes that people and models make in kernels, one at a time; the judge must reject the results.
 
-An operator yields an edit for every place in the code where it applies. A mistake may turn out to be harmless
+An operator yields an edit for each position where it applies. A mistake may turn out to be harmless
 (a guard that always holds, a barrier that orders nothing) or may not compile; statistics must exclude those.
 Not covered: harmless changes (benchmarks/harmless_changes.py), choosing among the operators
 (`kcurate.mutate.choosing`).
@@ -19,9 +19,9 @@ RELATIONS = ("<", "<=", ">", ">=")
 COMMUTATIVE = frozenset(
     {"min", "max", "fminf", "fmaxf", "fmin", "fmax", "__fadd_rn", "__fmul_rn", "__mul24", "hypotf"}
 )
-# An index to which one can be added without parentheses.
+# An index to which `+ 1` can be appended without parentheses.
 _SUM = re.compile(r"[\w\s+\-*/%.\[\]()]*")
-# A mask of all ones, which is often longer than needed, so that changing it would not be wrong.
+# A mask of all ones is often wider than needed, so changing it would be harmless.
 _MASK = re.compile(r"0[xX][fF]+[uUlL]*$")
 
 
@@ -179,11 +179,15 @@ def dropped_atomic(code: Code) -> Changes:
     for i in code.words(*plain, "atomicMax", "atomicMin", "atomicExch"):
         parts = code.parts(i + 1) if code.at(i + 1) == "(" else []
         if len(parts) == 2:
-            place, value = code.text_of(parts[0]), code.text_of(parts[1])
-            to = (
-                place[1:] if place.startswith("&") else f"*{place}" if place.isidentifier() else f"*({place})"
+            pointer, value = code.text_of(parts[0]), code.text_of(parts[1])
+            target = (
+                pointer[1:]
+                if pointer.startswith("&")
+                else f"*{pointer}"
+                if pointer.isidentifier()
+                else f"*({pointer})"
             )
-            text = f"{to} {plain.get(code.at(i), '=')} {value}"
+            text = f"{target} {plain.get(code.at(i), '=')} {value}"
             text = text if code.at(i - 1) in (";", "{", "}") else f"({text})"
             yield code.at(i), (code.instead(i, text, code.partner[i + 1]),)
 

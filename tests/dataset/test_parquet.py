@@ -19,7 +19,7 @@ from kcurate.dataset.rows import profile_rows, task_rows
 from kcurate.dataset.tuning import tables
 from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.profiling import on_file
 from kcurate.records import Candidate, Origin, Outcome, Profile, WrongAttempt
 
@@ -28,7 +28,7 @@ CURATED = Origin("curated")
 
 def wrong(row: Mapping[str, Any]) -> WrongAttempt:
     """A wrong version of the row's fast side."""
-    side = every(candidate_of(row).fast, ATTEMPTS, "lost_tail")[0].side
+    side = results_of_change(candidate_of(row).fast, ATTEMPTS, "lost_tail")[0].side
     return WrongAttempt(row["id"], "lost_tail", 0, side_id(side), Outcome.MISMATCH, "Wrong.", "emulator")
 
 

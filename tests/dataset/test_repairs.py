@@ -14,7 +14,7 @@ from kcurate.dataset.tuning import tables
 from kcurate.evaluation.completions import Completion
 from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.problem import shown
 from kcurate.records import Candidate, Outcome, WrongAttempt
 from kcurate.reward import pair_tasks
@@ -22,7 +22,7 @@ from kcurate.reward.task import Task, given_hash
 
 
 def fact_of(one: Candidate, change: str, place: int = 0) -> WrongAttempt:
-    side = every(one.fast, ATTEMPTS, change)[place].side
+    side = results_of_change(one.fast, ATTEMPTS, change)[place].side
     return WrongAttempt(one.id, change, place, side_id(side), Outcome.MISMATCH, "Wrong: y.", "emulator")
 
 

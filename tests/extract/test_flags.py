@@ -198,10 +198,10 @@ def test_an_exception_in_one_file_is_the_outcome_of_that_file(
 ) -> None:
     real = extract_unit
 
-    def breaking(root: str, *rest: object) -> object:
+    def breaking(root: str, *rest: object, **options: object) -> object:
         if root == "bad.cu":
             raise RecursionError("too deep")
-        return real(root, *rest)  # type: ignore[arg-type]
+        return real(root, *rest, **options)  # type: ignore[arg-type]
 
     if jobs == 1:  # workers of their own would not see the patch
         monkeypatch.setattr(units, "extract_unit", breaking)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import pytest
 import small
@@ -16,10 +17,11 @@ from timed_rig import TimedJudge
 from kcurate.backends.base import Counts
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
-from kcurate.judge import judging, made_slow, made_slow_limits, needless
+from kcurate.judge import ablated_runs, judging, made_slow, made_slow_limits, needless
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow_limits import above_cap, ratio_grew_too_much, wasted
 from kcurate.judge.needless import Search, Suspect, suspects
+from kcurate.judge.trials import largest_test, trials
 from kcurate.mutate.ablations import Ablation, ablations
 from kcurate.records import (
     BenchSize,
@@ -330,7 +332,7 @@ def test_suspects_that_are_not_timed_must_be_part_of_one_that_was(
     monkeypatch: pytest.MonkeyPatch, outcome: Outcome, *, together: bool, untried: int
 ) -> None:
     side = replace(small.scaled().slow, code="#pragma unroll 1\n" * 5)
-    found = [Suspect(part, None) for part in ablations(side) if part.attributes]
+    found = [Suspect(part, None) for part in ablations(side) if part.attribute_offsets]
     found = found if together else found[1:]
     monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search(tuple(found), 0, True))
     environment = Environment("cuda", "a gpu")
@@ -531,19 +533,28 @@ def test_what_time_does_not_suffice_for_is_not_needed(
     assert (search.untried == 0) is suspected
 
 
-def test_a_part_that_needs_all_others_does_not_hide_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_tried_on_all_trials_of_the_test_sizes() -> None:
+    problem = small.scaled().problem
+    assert problem is not None
+    series, tests = needless._largest_first(problem, 7), [*trials(problem, 7)]
+    assert series[0].sizes == problem.sizes.test[largest_test(problem)]
+    assert sorted(trial.slot for trial in series) == sorted(trial.slot for trial in tests)
+    assert series[0] is not tests[0] or len(problem.sizes.test) == 1
+
+
+def test_a_part_that_needs_all_others_does_not_hide_them() -> None:
     candidate = small.scaled()
     dear, *others = [part for part in ablations(candidate.slow) if part.numbers][:5]
-    runner = needless._Runner.__new__(needless._Runner)
-    runner._candidate, runner._gains = candidate, {}
-    monkeypatch.setattr(runner, "_over", lambda: False)
+    search = needless._PartSearch.__new__(needless._PartSearch)
+    search._candidate, search._gains = candidate, {}
+    search.ablated = Mock(out_of_time=lambda: False)
 
     def passes(joined: Ablation) -> bool:
-        runner._gains[needless._key(joined)] = 1.1 * len(joined.numbers)
+        search._gains[needless._key(joined)] = 1.1 * len(joined.numbers)
         return joined.numbers == dear.numbers or not set(dear.numbers) & set(joined.numbers)
 
-    assert runner._greedily((dear, *others), passes) == (dear,)
-    assert runner._best_of((dear, *others), passes) == tuple(others)
+    assert search._largest_set((dear, *others), passes) == (dear,)
+    assert search._costliest_set((dear, *others), passes) == tuple(others)
 
 
 def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,10 +572,11 @@ def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch: pytest.MonkeyPa
     pair = store.read_candidate(CHEATS / "last_sweep_sees_all")
     with contextlib.closing(CountedRuns()) as runs:
         idle = suspects(runs, pair, counted_only=True)
-        monkeypatch.setattr(needless, "STARVED", 1e9)
-        monkeypatch.setattr(needless, "time", Busy())
+        monkeypatch.setattr(ablated_runs, "STARVED", 1e9)
+        monkeypatch.setattr(needless, "time", busy_clock := Busy())
+        monkeypatch.setattr(ablated_runs, "time", busy_clock)
         busy = suspects(runs, pair, counted_only=True)
-        monkeypatch.setattr(needless, "STARVED", 1.0)
+        monkeypatch.setattr(ablated_runs, "STARVED", 1.0)
         starved = suspects(runs, pair, counted_only=True)
     assert idle.complete
     assert busy == idle

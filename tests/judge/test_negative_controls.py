@@ -288,7 +288,7 @@ def test_members_of_rows_in_any_order_belong_together(dtype: str, monkeypatch: p
 
     for module in ("agreement", "negative_controls"):
         monkeypatch.setattr(f"kcurate.judge.{module}.in_order", elementwise_order)
-    monkeypatch.setattr("kcurate.judge.negative_controls._right", lambda *_: False)
+    monkeypatch.setattr("kcurate.judge.negative_controls._is_right_up_to_rounding", lambda *_: False)
     found = found_weakness(what, rows, 1)
     assert found is not None and found.startswith("members of y exchanged between rows")
 

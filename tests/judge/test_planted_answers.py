@@ -49,7 +49,7 @@ def tried(what: Problem, seed: int = 1) -> Tried:
 
 
 def accepted(known: Tried) -> set[str]:
-    return {plant.what for plant in planted(known) if passes(known, plant, known.trials)}
+    return {plant.label for plant in planted(known) if passes(known, plant, known.trials)}
 
 
 WEAK = accepted(tried(problem(terms=ANYTHING)))
@@ -70,7 +70,7 @@ def test_an_honest_tolerance_is_weak_for_none(dtype: str, seed: int) -> None:
 def test_there_are_the_kinds_that_the_list_says() -> None:
     known = tried(problem())
     assert len(set(KINDS)) >= 12
-    assert {plant.what for plant in planted(known)} == {
+    assert {plant.label for plant in planted(known)} == {
         *KINDS, "zeros", "a constant", "another seed's answer", "outputs left as they were",
     }  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_an_output_that_is_left_as_it_was_is_wrong_even_where_that_is_right() ->
 
 def test_one_row_and_one_block_leave_the_rest() -> None:
     known = tried(problem())
-    plants = {plant.what: plant for plant in planted(known)}
+    plants = {plant.label: plant for plant in planted(known)}
     narrowed = []
     for trial in known.trials:
         right = known.expected[trial.slot]["y"]
@@ -131,7 +131,7 @@ def test_the_smallest_row_counts_where_rows_are_compared() -> None:
     trial = known.trials[0]
     right = known.expected[trial.slot]["y"]
     right[2], right[4] = 0, np.abs(right[4]) * 1e-3 + 1e-3
-    plants = {plant.what: plant for plant in planted(known)}
+    plants = {plant.label: plant for plant in planted(known)}
     answer = plants["y with its smallest row left at zero"].answer(trial)
     assert answer is not None
     assert (answer["y"] != right).any(axis=1).nonzero()[0].tolist() == [4]

@@ -12,7 +12,7 @@ from timed_rig import TimedJudge
 
 from kcurate.backends.base import CompileFailure
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.reference_runs import WIDE_TERMS, accumulated, widened
+from kcurate.judge.reference_runs import WIDE_TERMS, accumulated, with_wider_accumulators
 from kcurate.judge.workers.compiling import CompileWorkers
 from kcurate.judge.workers.requests import CloseAnswer, Compile
 from kcurate.records import Buffer, Candidate, Init, Launch, Outcome, Problem, Side, Sizes, Tolerance
@@ -172,8 +172,8 @@ def test_the_bench_size_counts_only_where_it_is_run() -> None:
     assert candidate.problem is not None
     short = replace(candidate.problem, sizes=Sizes(({"n": 500},), {"n": 1 << 20}))
     candidate = replace(candidate, problem=short)
-    assert widened(candidate, "slow", timed=False) is None
-    assert widened(candidate, "slow", timed=True) is not None
+    assert with_wider_accumulators(candidate, "slow", timed=False) is None
+    assert with_wider_accumulators(candidate, "slow", timed=True) is not None
 
 
 def at_bench(fast: str = TREE, n: int = 1 << 17, x: Init = UNIFORM) -> Candidate:

@@ -33,10 +33,10 @@ def test_orders_end_by_processor_time_and_not_by_the_clock(
 
     for name in ("monotonic", "perf_counter", "time"):
         monkeypatch.setattr(time, name, lambda: clock[0])
-    monkeypatch.setattr(thread_orders, "_chosen", lambda _: trials)
-    monkeypatch.setattr(thread_orders, "_room", lambda *_: {})
-    monkeypatch.setattr(thread_orders, "_agreed", lambda *_: {})
+    monkeypatch.setattr(thread_orders, "_trials_to_repeat", lambda _: trials)
+    monkeypatch.setattr(thread_orders, "_shared_bytes_available", lambda *_: {})
+    monkeypatch.setattr(thread_orders, "_matching_outputs", lambda *_: {})
     monkeypatch.setattr(thread_orders, "_reply", reply)
     compiled: Any = None
-    assert thread_orders._keeps_its_answers(verification, "slow", compiled, 4)
+    assert thread_orders._finishes_in_all_orders(verification, "slow", compiled, 4)
     assert len(asked) == orders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.mutate.ablations import Ablation, ablations, guarded, together
+from kcurate.mutate.ablations import Ablation, ablations, code_with_guards, combined
 from kcurate.mutate.guards import SWITCH
 from kcurate.records import Buffer, Copy, For, Init, Launch, Side, WhileNonzero
 
@@ -27,7 +27,7 @@ SIDE = Side(CODE, (LAUNCH,))
 
 
 def parts(side: Side = SIDE) -> dict[str, Ablation]:
-    return {part.what: part for part in ablations(side)}
+    return {part.label: part for part in ablations(side)}
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_a_part_has_its_line_in_the_code() -> None:
 
 def test_one_text_has_all_guards_and_without_any_it_is_the_code() -> None:
     numbers = {number for part in ablations(SIDE) for number in part.numbers}
-    text = guarded(SIDE, numbers)
+    text = code_with_guards(SIDE, numbers)
     assert all(SWITCH.replace("@", str(number)) in text for number in numbers)
-    assert guarded(SIDE, ()) == CODE
+    assert code_with_guards(SIDE, ()) == CODE
     assert text.count("\n") == CODE.count("\n")
 
 
 def test_attributes_go_together_and_each_alone() -> None:
     code = CODE.replace("float* x", "volatile float* x")
-    both, bounds, volatile = [part for part in ablations(Side(code, ())) if part.attributes]
-    assert both.what == "__launch_bounds__(64), and 1 more attributes"
+    both, bounds, volatile = [part for part in ablations(Side(code, ())) if part.attribute_offsets]
+    assert both.label == "__launch_bounds__(64), and 1 more attributes"
     assert "".join(both.side.code.split()) == "".join(CODE.replace("__launch_bounds__(64)", "").split())
     assert both.covers(bounds) and both.covers(volatile) and not bounds.covers(both)
     assert not both.covers(parts()["__syncthreads();"])
@@ -85,7 +85,7 @@ def test_a_pragma_before_a_loop_body_is_not_the_body() -> None:
         for (int k = 0; k < 2; k++)
             x[i] += k;
 }"""
-    inner = [part for part in ablations(Side(code, ())) if part.what.startswith("for (int k")]
+    inner = [part for part in ablations(Side(code, ())) if part.label.startswith("for (int k")]
     assert inner and "#pragma unroll\n        { if (!true) " in inner[0].side.code
 
 
@@ -140,7 +140,7 @@ def _alike(shown: str, what: str) -> bool:
 
 def test_nothing_runs_between_two_values_that_are_alike() -> None:
     part = parts(Side(ROUNDS, ()))["the value of last in y[i] = last + least;, where word serves"]
-    assert part.replaced
+    assert part.reuses_value
     assert "{ if (!true) Cipher().unlock(plain); }" in part.side.code
     assert "(true ? (unsigned)(word) : (last))" in part.side.code
 
@@ -182,7 +182,7 @@ def test_an_order_that_the_code_relaxes_stays() -> None:
 
 
 def test_a_kernels_parameters_are_in_no_place() -> None:
-    assert not any(part.what.endswith(" n serves") for part in ablations(Side(ROUNDS, ())))
+    assert not any(part.label.endswith(" n serves") for part in ablations(Side(ROUNDS, ())))
 
 
 FORMS = """__global__ void f(int* x, const int* table, int n, int rounds) {
@@ -225,7 +225,7 @@ FORMS = """__global__ void f(int* x, const int* table, int n, int rounds) {
     ],
 )
 def test_a_part_runs_in_another_form(what: str, text: str) -> None:
-    assert any(text in part.side.code for part in ablations(Side(FORMS, ())) if part.what.startswith(what))
+    assert any(text in part.side.code for part in ablations(Side(FORMS, ())) if part.label.startswith(what))
 
 
 def test_no_form_has_a_name_that_sides_may_not_use() -> None:
@@ -236,11 +236,11 @@ def test_parts_of_the_code_and_one_of_the_plan_go_together() -> None:
     all_parts = parts()
     loop, barrier = all_parts["for (int i = 0; i < n; i++) v += i;"], all_parts["__syncthreads();"]
     half = all_parts["in the plan: half the blocks of f"]
-    joined = together(SIDE, (loop, barrier, half))
-    assert joined is not None and not joined.visible_in_counts and joined.regridded
+    joined = combined(SIDE, (loop, barrier, half))
+    assert joined is not None and not joined.visible_in_counts and joined.has_fewer_blocks
     assert joined.numbers == tuple(sorted((*loop.numbers, *barrier.numbers)))
     assert joined.side.plan == half.side.plan and joined.side.code.count("true") == 2
-    assert together(SIDE, (loop, all_parts["__launch_bounds__(64)"])) is None
+    assert combined(SIDE, (loop, all_parts["__launch_bounds__(64)"])) is None
 
 
 def test_guards_of_one_span_and_of_its_end_nest() -> None:
@@ -248,7 +248,7 @@ def test_guards_of_one_span_and_of_its_end_nest() -> None:
         "__global__ void f(int* x) { for (int i = 0; i < 2; i++) { if (threadIdx.x == i) { x[i] += 1; } } }"
     )
     side = Side(code, ())
-    text = guarded(side, {number for part in ablations(side) for number in part.numbers})
+    text = code_with_guards(side, {number for part in ablations(side) for number in part.numbers})
     depth = 0
     for sign in text:
         depth += (sign == "{") - (sign == "}")
@@ -312,7 +312,7 @@ def test_loads_from_tables_of_formulas_may_be_computed() -> None:
         Launch("jump", (1,), (64,), ("after", "steps", "weights", "y", "n")),
     )
     of_tables = {
-        part.what: part for part in ablations(Side(TABLES, plan, buffers=own)) if "formula" in part.what
+        part.label: part for part in ablations(Side(TABLES, plan, buffers=own)) if "formula" in part.label
     }
     steps, weights = (
         of_tables[f"the table {name}, where the formula of its entries serves"]
@@ -330,6 +330,6 @@ def test_a_table_that_a_kernel_writes_down_may_be_computed() -> None:
         Launch("write", (1,), (64,), ("after", "y", "n", "n")),
         Launch("jump", (1,), (64,), ("after", "x", "w", "y", "n")),
     )
-    (part,) = (part for part in ablations(Side(code, plan, buffers=own)) if "formula" in part.what)
+    (part,) = (part for part in ablations(Side(code, plan, buffers=own)) if "formula" in part.label)
     assert "(int)(2 * ((long long)(threadIdx.x)) + m)" in part.side.code
     assert "to[m] = 3;" in part.side.code

@@ -6,7 +6,7 @@ import pytest
 from small import scaled
 
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.mutate.wrong import OPERATORS
 
 CODE = """
@@ -30,14 +30,14 @@ extern "C" __global__ void scale(const float* x, float* y, float a, int n) {
 )
 def test_changes_of_the_text(change: str, gone: str, there: str) -> None:
     base = scaled().fast
-    sides = [one.side.code for one in every(type(base)(CODE, base.plan), ATTEMPTS, change)]
+    sides = [one.side.code for one in results_of_change(type(base)(CODE, base.plan), ATTEMPTS, change)]
     assert any(there in code and (not gone or gone not in code) for code in sides), sides
 
 
 @pytest.mark.parametrize("change", ["missing_argument", "unknown_kernel", "half_the_grid"])
 def test_changes_of_the_plan(change: str) -> None:
     base = scaled().fast
-    (made,) = every(base, ATTEMPTS, change)
+    (made,) = results_of_change(base, ATTEMPTS, change)
     assert made.side.code == base.code and made.side.plan != base.plan
 
 

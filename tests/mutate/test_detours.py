@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.mutate.ablations import Ablation, ablations, probed, with_probes
+from kcurate.mutate.ablations import Ablation, ablations, code_with_probes, probe_numbers
 from kcurate.records import Side
 
 
@@ -13,7 +13,7 @@ def side(body: str) -> Side:
 
 
 def forwarded(body: str) -> list[Ablation]:
-    return [part for part in ablations(side(body)) if part.what.startswith("the array w, where")]
+    return [part for part in ablations(side(body)) if part.label.startswith("the array w, where")]
 
 
 STORE = "float w[8]; for (int k = 0; k < 8; k++) w[(k + i) % 8] = x[i] * k;"
@@ -24,7 +24,7 @@ def test_what_a_round_stores_takes_the_place_of_what_a_round_loads() -> None:
     (part,) = forwarded(f"{STORE} {load}")
     assert "s += (true ? (float)(x[i] * j) : (w[(3 * j + i) % 8]))" in part.side.code
     assert "{ if (!true) for (int k = 0; k < 8; k++) w[" in part.side.code
-    assert part.rounded and not part.visible_in_counts
+    assert part.may_round and not part.visible_in_counts
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ SUMS = "float a = 0, b = 0; for (int k = 0; k < n; k++) { a += x[k]; b += x[n - 
 
 def test_one_of_two_variables_of_a_loop_serves_for_the_other() -> None:
     two = side(f"{SUMS} y[i] = a + b;")
-    (number,) = [one for one in with_probes(two) if "kcu_probe_real(" in probed(two, (one,))
-                 and ", b, a);" in probed(two, (one,))]  # fmt: skip
+    (number,) = [one for one in probe_numbers(two) if "kcu_probe_real(" in code_with_probes(two, (one,))
+                 and ", b, a);" in code_with_probes(two, (one,))]  # fmt: skip
     part = ablations(two, serving={number})[0]
-    assert part.what.endswith("where a serves") and part.rounded
+    assert part.label.endswith("where a serves") and part.may_round
     assert "{ if (!true) b += x[n - 1 - k]; } } if (true) b = a; y[i]" in part.side.code
 
 
@@ -65,12 +65,12 @@ def test_one_of_two_variables_of_a_loop_serves_for_the_other() -> None:
 )
 def test_variables_stay_that_could_not_be_set_from_another(body: str) -> None:
     one = side(body)
-    assert not any(", b, a);" in probed(one, (number,)) for number in with_probes(one))
+    assert not any(", b, a);" in code_with_probes(one, (number,)) for number in probe_numbers(one))
 
 
 def test_a_sum_of_what_was_lost_may_round_otherwise() -> None:
     loop = "for (int k = 0; k < n; k++) { float t = s + x[k]; c += t - s; s = t; at = k; }"
     found = {
-        part.what: part for part in ablations(side(f"float s = 0, c = 0; int at = 0; {loop} y[at] = s + c;"))
+        part.label: part for part in ablations(side(f"float s = 0, c = 0; int at = 0; {loop} y[at] = s + c;"))
     }
-    assert found["c += t - s;"].rounded and not found["at = k;"].rounded
+    assert found["c += t - s;"].may_round and not found["at = k;"].may_round

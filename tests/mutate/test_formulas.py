@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kcurate.mutate.ablations import ablations, probed, with_probes
+from kcurate.mutate.ablations import ablations, code_with_probes, probe_numbers
 from kcurate.mutate.guards import MOST_PARTS
 from kcurate.records import Side
 
@@ -31,7 +31,7 @@ def inside(body: str) -> Side:
 
 def probes(side: Side) -> list[str]:
     """What each probe compares, a value and a formula."""
-    text = probed(side, with_probes(side))
+    text = code_with_probes(side, probe_numbers(side))
     return re.findall(r"kcu_probe_\w+\(\d+, (.*?)\);(?=[ \w\n])", text)
 
 
@@ -45,8 +45,8 @@ def test_what_a_loop_leaves_is_compared_with_what_was_known_before_it() -> None:
 def test_a_formula_takes_the_place_of_the_loop() -> None:
     side = Side(PRODUCT, ())
     served = next(
-        number for number in with_probes(side)
-        if "a[i]) * (unsigned)(b[i]" in ablations(side, serving={number})[0].what
+        number for number in probe_numbers(side)
+        if "a[i]) * (unsigned)(b[i]" in ablations(side, serving={number})[0].label
     )  # fmt: skip
     part = ablations(side, serving={served})[0]
     assert "if (!true) for (int bit = 0" in part.side.code
@@ -56,12 +56,12 @@ def test_a_formula_takes_the_place_of_the_loop() -> None:
 def test_nothing_comes_between_a_pragma_and_its_loop() -> None:
     text = "\n#pragma unroll\nfor (int k = 0; k < 4; k++) out[k] = w;"
     side = inside("float w = 0; while (w < a[i]) w += 1;" + text)
-    assert with_probes(side) and text in probed(side, with_probes(side))
+    assert probe_numbers(side) and text in code_with_probes(side, probe_numbers(side))
 
 
 def test_parts_with_probes_are_tried_only_where_these_agreed() -> None:
     side = Side(PRODUCT, ())
-    assert not {number for part in ablations(side) for number in part.numbers} & {*with_probes(side)}
+    assert not {number for part in ablations(side) for number in part.numbers} & {*probe_numbers(side)}
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_an_expression_is_compared_with_cheaper_formulas_alone() -> None:
 )
 def test_an_atomic_may_be_a_plain_store_where_its_place_is_one_threads(statement: str, plain: str) -> None:
     side = inside(statement)
-    (number,) = with_probes(side)
-    assert f"kcu_probe_alone({number}, " in probed(side, (number,))
+    (number,) = probe_numbers(side)
+    assert f"kcu_probe_alone({number}, " in code_with_probes(side, (number,))
     assert any(plain in part.side.code for part in ablations(side, serving={number}))
 
 
@@ -136,7 +136,10 @@ def test_an_atomic_may_be_a_plain_store_where_its_place_is_one_threads(statement
 def test_a_loop_that_swaps_may_be_a_store(loop: str, count: int) -> None:
     text = f"__global__ void f(int* p, int n) {{ int i = threadIdx.x, k = 0; {loop} }}"
     assert (
-        sum("kcu_probe_alone" in probed(Side(text, ()), (n,)) for n in with_probes(Side(text, ()))) == count
+        sum(
+            "kcu_probe_alone" in code_with_probes(Side(text, ()), (n,)) for n in probe_numbers(Side(text, ()))
+        )
+        == count
     )
 
 
@@ -144,4 +147,4 @@ def test_numbers_stay_below_what_the_emulator_has_room_for() -> None:
     many = "".join(
         f"float v{k} = 0; while (v{k} < a[i + {k}]) v{k} += 1; out[{k}] = v{k}; " for k in range(40)
     )
-    assert max(with_probes(inside(many))) <= MOST_PARTS
+    assert max(probe_numbers(inside(many))) <= MOST_PARTS

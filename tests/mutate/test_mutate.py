@@ -12,7 +12,7 @@ from benchmarks import harmless_changes
 from benchmarks.harmless_changes import in_turns
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.mutate import wrong
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.mutate.spans import Code
 from kcurate.records import Launch, Outcome, Problem, Side
 
@@ -60,7 +60,7 @@ SIDE = Side(CODE, (Launch("rows", ("ceil_div(n, 128)",), (128,), ("x", "y", "see
     ],
 )  # fmt: skip
 def test_operator_makes_its_mistake_once(operator: str, text: str) -> None:
-    made = [one.side.code for one in every(SIDE, wrong.OPERATORS, operator)]
+    made = [one.side.code for one in results_of_change(SIDE, wrong.OPERATORS, operator)]
     assert sum(text in code for code in made) == 1
     assert CODE not in made
     assert len(set(made)) == len(made)
@@ -68,7 +68,7 @@ def test_operator_makes_its_mistake_once(operator: str, text: str) -> None:
 
 def test_comments_and_directives_are_left_alone() -> None:
     for operator in wrong.OPERATORS:
-        for one in every(SIDE, wrong.OPERATORS, operator):
+        for one in results_of_change(SIDE, wrong.OPERATORS, operator):
             assert "#define TILE 32\n// if (i < n) is only said here\n" in one.side.code
 
 
@@ -87,7 +87,9 @@ def test_comments_and_directives_are_left_alone() -> None:
 )
 def test_honest_change_is_what_it_says(change: str, text: str) -> None:
     code = CODE.replace("i * n + k]", "(i * k) + n]") if change == "reordered" else CODE
-    made = [one.side.code for one in every(replace(SIDE, code=code), harmless_changes.CHANGES, change)]
+    made = [
+        one.side.code for one in results_of_change(replace(SIDE, code=code), harmless_changes.CHANGES, change)
+    ]
     assert sum(text in one for one in made) >= 1
 
 
@@ -95,17 +97,19 @@ def test_a_pointer_of_a_declared_type_is_not_a_product() -> None:
     code = """typedef unsigned long long word;
     template <typename T> __global__ void k(word * states, T * other, int a, int b) { states[a * b] = 0; }"""
     side = replace(SIDE, code=code)
-    assert [one.what for one in every(side, harmless_changes.CHANGES, "reordered")] == ["a * b"]
-    assert [one.what for one in every(side, wrong.OPERATORS, "wrong_operator")] == ["a * b"]
+    assert [one.label for one in results_of_change(side, harmless_changes.CHANGES, "reordered")] == ["a * b"]
+    assert [one.label for one in results_of_change(side, wrong.OPERATORS, "wrong_operator")] == ["a * b"]
 
 
 def test_block_size_changes_only_if_nothing_depends_on_it() -> None:
     plain = Side(small.SCALE, (small.EACH,))
-    assert {one.side.plan[0].block for one in every(plain, harmless_changes.CHANGES, "reblocked")} == {
+    assert {
+        one.side.plan[0].block for one in results_of_change(plain, harmless_changes.CHANGES, "reblocked")
+    } == {
         (64,),
         (256,),
     }
-    assert not every(SIDE, harmless_changes.CHANGES, "reblocked")
+    assert not results_of_change(SIDE, harmless_changes.CHANGES, "reblocked")
 
 
 def test_choice_follows_the_seed() -> None:
@@ -149,12 +153,16 @@ def test_the_judge_refuses_mistakes_and_passes_honest_changes() -> None:
         for number, pair in enumerate((small.scaled(), summed)):
             for variant in in_turns(pair.fast, harmless_changes.CHANGES, 4, number):
                 verdict = judge.judge(replace(pair, fast=variant.side))
-                assert verdict.outcome is Outcome.CORRECT, (variant.change, variant.what, verdict.detail)
+                assert verdict.outcome is Outcome.CORRECT, (
+                    variant.change,
+                    variant.label,
+                    verdict.detail,
+                )
             for mutant in in_turns(pair.fast, wrong.OPERATORS, 14, number):
                 verdict = judge.judge(replace(pair, fast=mutant.side))
                 if verdict.outcome is not Outcome.COMPILE_ERROR:
                     told.append(not verdict.outcome.correct)
-                    print(mutant.change, mutant.what, verdict.outcome)
+                    print(mutant.change, mutant.label, verdict.outcome)
     # A few mistakes change nothing here: half the steps of a loop that both halves of a block take.
     assert sum(told) >= 0.8 * len(told)
     assert len(told) > 12

@@ -15,7 +15,7 @@ def parts(body: str, plan: tuple[Launch | For, ...] = ()) -> list[Ablation]:
 
 
 def of(body: str, words: str, plan: tuple[Launch | For, ...] = ()) -> list[Ablation]:
-    return [part for part in parts(body, plan) if words in part.what]
+    return [part for part in parts(body, plan) if words in part.label]
 
 
 def launch(grid: str) -> Launch:
@@ -26,7 +26,7 @@ def test_threads_leave_before_the_work_that_they_do_not_store() -> None:
     loop = "for (int k = 0; k < 9; k++) s += x[k];"
     (part,) = of(f"int i = {GLOBAL}; float s = 0; {loop} if (i < n) y[i] = s;", "the work of the threads")
     assert f"int i = {GLOBAL}; if (true && !(i < n)) return; float s = 0;" in part.side.code
-    assert part.surplus
+    assert part.at_bench_only
 
 
 @pytest.mark.parametrize(

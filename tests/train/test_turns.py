@@ -23,7 +23,7 @@ from kcurate.local_models import weights
 from kcurate.local_models.form import Form
 from kcurate.local_models.settings import ModelSettings
 from kcurate.mutate.broken import ATTEMPTS
-from kcurate.mutate.choosing import every
+from kcurate.mutate.choosing import results_of_change
 from kcurate.prompts.tools import JUDGE
 from kcurate.records import Outcome, WrongAttempt
 from kcurate.reward.task import Judged, Task
@@ -147,7 +147,7 @@ def test_the_tool_of_published_conversations_is_that_of_training(tokenizer: Any)
     del schema["function"]["return"]
     assert schema == JUDGE
     row = a_row(pair("demo/a"))
-    side = every(candidate_of(row).fast, ATTEMPTS, "lost_tail")[0].side
+    side = results_of_change(candidate_of(row).fast, ATTEMPTS, "lost_tail")[0].side
     wrong = WrongAttempt(row["id"], "lost_tail", 0, side_id(side), Outcome.MISMATCH, "Wrong.", "emulator")
     (said,) = tables([row], [wrong])[0]["tool_trajectories"]
     tokenizer.chat_template = qwen_template()

@@ -51,15 +51,18 @@ _ALIGNMENT = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*(\w+)\s*\)")
 ALIGNMENTS = tuple(1 << bits for bits in range(7, 13))
 # The period of 128-byte swizzles, assumed where an alignment is not a plain number.
 SWIZZLED_BYTES = 1024
-# Casts to integers: `(int)x`, `(T)x`, `int(x)`, `static_cast<T>(x)`, before what can be an operand.
+# Casts to integers: `(int)x`, `(T)x`, `int(x)`, `std::int64_t(x)`, `static_cast<T>(x)`, before what can be an
+# operand.
 _INTEGER = (
+    r"(?:(?:(?:::\s*)?(?:cuda\s*::\s*)?std\s*::\s*|::\s*)?"
     r"(?:(?:signed|unsigned|char|short|int|long)\b(?:[ \t]+(?:signed|unsigned|char|short|int|long)\b)*"
-    r"|(?:u?int(?:8|16|32|64)_t|size_t|ptrdiff_t|uchar|ushort|uint|ulong)\b)"
+    r"|(?:u?int(?:8|16|32|64)_t|size_t|ptrdiff_t|uchar|ushort|uint|ulong)\b))"
 )
 _CAST = re.compile(
     rf"\([ \t]*(?:const[ \t]+)?(?P<in_c>{_INTEGER}|[A-Za-z_]\w*)[ \t]*\)"
     r"(?=\s*(?:[\w(\x27!~+*&.:]|-(?!>)))(?!\s*(?:const|noexcept|override|final|mutable|volatile)\b)"
-    rf"|\b(?:static_cast\s*<\s*(?P<named>{_INTEGER}|[A-Za-z_]\w*)\s*>|(?P<called>{_INTEGER}))(?=\s*\((?!\s*[*&)]))"
+    rf"|(?<![\w:])(?:static_cast\s*<\s*(?P<named>{_INTEGER}|[A-Za-z_]\w*)\s*>|(?P<called>{_INTEGER}))"
+    r"(?=\s*\((?!\s*[*&)]))"
 )
 # Shifts, what could be taken for one, and what tells `>>` from the ends of two lists of template arguments.
 _SIGN = re.compile(

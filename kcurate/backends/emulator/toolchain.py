@@ -72,8 +72,9 @@ COUNTING = (
 # Locals that nothing sets hold other values than in the side's own build, and sums of products are
 # contracted, as NVRTC does: what depends on either differs.
 TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-ftrivial-auto-var-init=pattern", "-ffp-contract=fast")
-_VOLATILE = {
-    "gcc": ("--param=tsan-distinguish-volatile=1",),
+# A volatile access is told from others; vectors are read and written whole, also where parts are not used.
+_ACCESSES = {
+    "gcc": ("--param=tsan-distinguish-volatile=1", "-fno-tree-sra"),
     "clang": ("-mllvm", "-tsan-distinguish-volatile"),
 }
 # Options of g++ and of clang for calls instead of inline checks of shadow memory.
@@ -132,7 +133,7 @@ def find() -> Toolchain:
 
 def turns_options() -> tuple[str, ...]:
     """The options for switching threads at memory accesses."""
-    return (*TURNS, *_VOLATILE["clang" if "clang" in find().version else "gcc"])
+    return (*TURNS, *_ACCESSES["clang" if "clang" in find().version else "gcc"])
 
 
 def counting_options() -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""How alike two pieces of code are, whatever their names.
+"""The similarity of two pieces of code, regardless of names.
 
 | module | owns |
 |---|---|
-| `similarity` | shingles of tokens, and a hash of a file that renaming keeps |
+| `similarity` | shingles of tokens, and a hash that renaming does not change |
 | `minhash` | shingles as hashes, and MinHash signatures of them |
-| `containment` | which files hold a function of which others, and which code stands in another as a whole |
+| `containment` | which files contain functions of which others, and which code is all in another |
 """

@@ -1,8 +1,8 @@
-"""Which pieces of code hold a function of which others, whatever the names are.
+"""Which files contain a function of which others, regardless of names.
 
-A function counts as held if most of its runs of `RUN` tokens occur in the other file. Within a run, names are
-numbered by first occurrence: renaming changes nothing. Functions shorter than `MIN_TOKENS` are too
-common to tell anything; a file of such functions counts only where it equals another whole.
+A function is contained in a file if most of its runs of `RUN` tokens occur there. Within a run, names are
+numbered by first occurrence, so renaming changes nothing. Functions shorter than `MIN_TOKENS` are too common
+to compare; a file that has only such functions counts only if it equals another as a whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcurate.cuda_source.text.tokens import COMPARED
 
 RUN = 8
 MIN_TOKENS = 60
-# The share of a function's runs from which it counts as held by another file.
+# A function is contained in a file that has at least this share of its runs.
 HELD = 0.8
 
 _Runs = npt.NDArray[np.uint64]
@@ -36,7 +36,10 @@ _FACTORS = np.frombuffer(shake_128(b"containment").digest(8 * RUN), np.uint64) |
 
 @dataclass(frozen=True)
 class Held:
-    """A function of one file that another holds: its name and tokens, the files' numbers, the share found."""
+    """A function of file number `of` that file number `by` contains.
+
+    `tokens` is its length in tokens; `share` is the share of its runs that `by` has, 0 to 1.
+    """
 
     function: str
     tokens: int
@@ -47,7 +50,7 @@ class Held:
 
 @lru_cache(maxsize=4096)
 def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
-    """The runs of a file, and of each of its longer functions."""
+    """The run hashes of a file; and the name, token count and run hashes of each long enough function."""
     parsed = parse(code.encode("utf-8", "replace"))
     matches = list(COMPARED.finditer(parsed.text))
     tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
@@ -64,7 +67,10 @@ def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
 
 
 def _runs(numbers: _Runs, names: npt.NDArray[np.bool_]) -> _Runs:
-    """The hashes of all runs of tokens, sorted, each once, from the tokens' numbers and which are names."""
+    """The hashes of all runs of `RUN` tokens, sorted, without repetitions.
+
+    `numbers` has a hash for each token, `names` is True where the token is a name.
+    """
     padding = max(0, RUN - len(numbers))
     windows = sliding_window_view(np.pad(numbers, (0, padding)), RUN)
     named = sliding_window_view(np.pad(names, (0, padding)), RUN)
@@ -74,14 +80,17 @@ def _runs(numbers: _Runs, names: npt.NDArray[np.bool_]) -> _Runs:
 
 
 def held(codes: Sequence[str]) -> Iterator[Held]:
-    """Every function of one code that another holds, itself left out; equal codes hold each other whole."""
+    """Every function of one code that another code contains.
+
+    Two equal codes without long enough functions contain each other as a whole.
+    """
     files = [_read(code) for code in codes]
     index = _Index([runs for runs, _ in files])
-    for number, (whole, functions) in enumerate(files):
-        for name, tokens, wanted in functions or (("", len(whole), whole),):
-            shared = index.shares(wanted)
+    for number, (file_runs, functions) in enumerate(files):
+        for name, tokens, runs_of_function in functions or (("", len(file_runs), file_runs),):
+            shared = index.shares(runs_of_function)
             for by in np.flatnonzero(shared >= HELD):
-                equal = np.array_equal(files[by][0], whole)
+                equal = np.array_equal(files[by][0], file_runs)
                 if by != number and (functions or (equal and codes[number].strip())):
                     yield Held(name, tokens, number, int(by), float(shared[by]))
 
@@ -89,10 +98,11 @@ def held(codes: Sequence[str]) -> Iterator[Held]:
 def standing_in(
     codes: Sequence[str], others: Sequence[str], *, within_runs: bool = False
 ) -> Iterator[tuple[int, int, float]]:
-    """Each code of which at least `HELD` stands in another one: its number, the other's, the share.
+    """Each of `codes` of which at least `HELD` occurs in one of `others`: (its number, the other's, share).
 
-    Names are numbered by their first use in the whole code, so that one name more keeps two codes apart;
-    `within_runs`: in each run of tokens, as `held` does, which finds nearly all code of one template alike.
+    Names are numbered by first use in the whole code, so that one additional name separates two codes. With
+    `within_runs` they are numbered in each run of tokens, as in `held`: then nearly all code made from one
+    template is alike.
     """
     index = _Index([_shingles(code, within_runs) for code in others])
     for number, wanted in enumerate(_shingles(code, within_runs) for code in codes):
@@ -108,13 +118,13 @@ def _shingles(code: str, within_runs: bool) -> _Runs:
 
 
 def _numbers(tokens: Sequence[bytes]) -> tuple[_Runs, npt.NDArray[np.bool_]]:
-    """A number for each token, and which are names."""
+    """A hash for each token, and whether it is a name; both have the length of `tokens`."""
     numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
     return numbers, np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))
 
 
 class _Index:
-    """Which of many files has a run of tokens."""
+    """An index from run hashes to the files that have them."""
 
     def __init__(self, files: Sequence[_Runs]) -> None:
         self._files = len(files)
@@ -124,9 +134,9 @@ class _Index:
         self._owners = np.repeat(np.arange(len(files)), [len(file) for file in files])[order]
 
     def shares(self, wanted: _Runs) -> npt.NDArray[np.float64]:
-        """The share of the wanted runs that each file has, 0 to 1."""
+        """The share of the `wanted` runs that each file has: (number of files,), 0 to 1."""
         starts = np.searchsorted(self._runs, wanted, "left")
         lengths = np.searchsorted(self._runs, wanted, "right") - starts
         before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-        places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
-        return np.bincount(self._owners[places], minlength=self._files) / max(1, len(wanted))
+        entries = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+        return np.bincount(self._owners[entries], minlength=self._files) / max(1, len(wanted))

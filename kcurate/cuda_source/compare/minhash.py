@@ -15,16 +15,16 @@ import numpy.typing as npt
 
 SHINGLE = 5
 PERMUTATIONS = 128
-# So many hashes with all permutations stay in a processor's cache.
+# Hashes permuted at once: 256 x 128 values of 8 bytes (256 KiB) stay in a processor's cache.
 TOGETHER = 256
-# MinHash misses less than this share of the pairs that are exactly at the similarity limit.
+# LSH may miss at most this share of the pairs that are exactly at the similarity limit.
 MISSED = 1e-6
 
 Hashes = npt.NDArray[np.uint64]
 
 
 def shingles(tokens: Sequence[bytes]) -> Hashes:
-    """The hashes of the runs of `SHINGLE` tokens, one a run; of shorter code, one."""
+    """The hash of each run of `SHINGLE` tokens: (len(tokens) - SHINGLE + 1,), at least one."""
     numbers = np.zeros(max(SHINGLE, len(tokens)), np.uint64)
     numbers[: len(tokens)] = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
     mixed: Hashes = np.zeros(len(numbers) - SHINGLE + 1, np.uint64)
@@ -34,7 +34,7 @@ def shingles(tokens: Sequence[bytes]) -> Hashes:
 
 
 def signature(hashes: Hashes) -> Hashes:
-    """The MinHash signature of a set of hashes: (PERMUTATIONS,), below 2**32."""
+    """The MinHash signature of a set of hashes: (PERMUTATIONS,), values below 2**32."""
     factors, shifts = _constants(b"permutations", 2 * PERMUTATIONS).reshape(2, PERMUTATIONS)
     least = np.full(PERMUTATIONS, np.iinfo(np.uint64).max)
     for at in range(0, len(hashes), TOGETHER):
@@ -51,7 +51,7 @@ def _constants(seed: bytes, count: int) -> Hashes:
 
 
 def rows_of_a_band(limit: float) -> int:
-    """Rows per LSH band, so that sides with similarity `limit` are still found."""
+    """The rows of an LSH band for which sets with Jaccard similarity `limit` or more still collide."""
     fits = (n for n in range(PERMUTATIONS, 1, -1) if (1 - limit**n) ** (PERMUTATIONS // n) < MISSED)
     return next(fits, 1)
 

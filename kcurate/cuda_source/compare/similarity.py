@@ -29,7 +29,7 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Code for comparison: its shingles with all names equal, and a hash that tells names apart."""
+    """Code prepared for comparison: shingles with all names made equal, and a hash that tells names apart."""
 
     shingles: frozenset[bytes]
     exact: str
@@ -41,7 +41,7 @@ class Fingerprint:
 
 
 def is_name(tokens: Sequence[bytes], at: int) -> bool:
-    """Whether a token is a name that its author chose: no keyword, built-in, member or call."""
+    """Whether token `at` is a name chosen by the author: no keyword, built-in, member or call."""
     token = tokens[at]
     if not _WORD.match(token) or token in _KEPT or (at and tokens[at - 1] == b"."):
         return False
@@ -49,7 +49,7 @@ def is_name(tokens: Sequence[bytes], at: int) -> bool:
 
 
 def numbered_tokens(code: str) -> list[bytes]:
-    """The tokens of code, with numbers in the order of first use for the names that its author chose."""
+    """The tokens of the code, the author's names replaced by numbers in the order of first use."""
     numbers: dict[bytes, bytes] = {}
     tokens = normalised_tokens(code.encode("utf-8", "replace"))
     return [

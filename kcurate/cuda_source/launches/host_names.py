@@ -1,7 +1,7 @@
-"""Names that are local to host code, replaced by what they stand for; calls of a function in a text.
+"""Names that are local to host code, replaced by what they stand for; and the calls of a function in a text.
 
-Texts have comments and literals blanked. Not covered: scopes inside a function: of several
-definitions the last one counts.
+Texts have comments and literals blanked. Not covered: scopes inside a function: of several definitions of a
+name the last one counts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ WORDS = frozenset(
     b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
     b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
 )
-# What gives a name a value, behind `const` or `constexpr`, and what makes it a type. They begin with what is
-# quickly found, as `\b` is not.
+# A constant's value (behind `const` or `constexpr`), and a type alias. Patterns begin with a literal, since
+# `re` finds a literal much faster than `\b`.
 _CONST = re.compile(rb"const(?<!\wconst)(?:expr)?\b")
 _INITIALISED = re.compile(rb"[\w:<>\s]{0,120}?\b(\w+)\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]")
 _ALIASES = (
@@ -34,17 +34,20 @@ _ALIASES = (
 _BOUNDARY = re.compile(rb"\b")
 _USED = re.compile(rb"\s*(?:(<)(?!\s*<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))")
 _ONE_WORD = re.compile(rb"[\w.:]+")
+# A constant may be defined by another one, to this depth.
 MAX_DEPTH = 6
+# A template argument list is shorter.
+MAX_LIST_BYTES = 400
 
 
 def substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
-    """An argument with each name in it replaced by its value, where it has one."""
+    """The argument with each name that has a value in `values` replaced by it."""
     return IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), argument)
 
 
-@lru_cache(maxsize=4)  # the text of a place is asked for all arguments of a call in turn
+@lru_cache(maxsize=4)  # one text is used for all arguments of a call
 def _values(text: bytes) -> Mapping[bytes, bytes]:
-    """What a text's constants and aliases stand for; a name that is both is an alias."""
+    """The values of a text's constants and type aliases, by name; an alias goes before a constant."""
     starts = (match.end() for match in _CONST.finditer(text))
     constants = (match for at in starts if (match := _INITIALISED.match(text, at)))
     values = {match[1]: b" ".join((match[2] or match[3] or b"").split()) for match in constants}
@@ -58,7 +61,7 @@ def _values(text: bytes) -> Mapping[bytes, bytes]:
 
 
 def with_locals(argument: bytes, text: bytes) -> bytes:
-    """An argument with a function's constants and aliases replaced by what they are."""
+    """The argument with the constants and aliases that `text` defines replaced by their values."""
     for _ in range(MAX_DEPTH):
         before = argument
         for name in dict.fromkeys(IDENTIFIER.findall(argument)):
@@ -81,18 +84,18 @@ def lambda_values(
     bare: bytes,
     by_name: Mapping[bytes, Sequence[Item]],
 ) -> Iterator[dict[bytes, bytes]]:
-    """What the parameters of a generic lambda around stand for, call by call; at least `{}`.
+    """For each call of the generic lambda around a use: the values of the lambda's parameters. At least `{}`.
 
-    `text` leads up to the use, in the function `around`; `bare` is the unit, `by_name` its functions.
+    `template_args` are the arguments of the use; `text` leads up to it, in the function `around`. `bare` is
+    the unit, `by_name` its functions. In `auto f = [&](auto n) { step<n.value>(); }; f(integral_constant<int,
+    4>{});` the use is `step<n.value>` and the only item is `{b"n": b"4"}`.
     """
     used = {name for argument in template_args for name in IDENTIFIER.findall(argument)}
     for match in reversed(list(_LAMBDA.finditer(text))):
-        typed = [IDENTIFIER.findall(each)[-1:] for each in split_arguments(match[2] or b"", angles=True)]
-        names = [name[0] for name in typed if name]
-        autos = [
-            words[-1] for words in (IDENTIFIER.findall(each) for each in split_arguments(match[3]))
-            if words and b"auto" in words
-        ]  # fmt: skip
+        template_words = map(IDENTIFIER.findall, split_arguments(match[2] or b"", angles=True))
+        names = [words[-1] for words in template_words if words]
+        param_words = map(IDENTIFIER.findall, split_arguments(match[3]))
+        autos = [words[-1] for words in param_words if words and b"auto" in words]
         if not used & {*names, *autos} or around is None:
             continue
         values = list(
@@ -112,9 +115,9 @@ def _values_of_calls(
     bare: bytes,
     by_name: Mapping[bytes, Sequence[Item]],
 ) -> Iterator[dict[bytes, bytes]]:
-    """What each call of a lambda binds its template parameters `names` and `auto` parameters to.
+    """For each call of a lambda: the values of its template parameters `names` and its `auto` parameters.
 
-    The calls are in the text of a function, or in functions that it passes the lambda to.
+    Calls are searched for in the text `function`, and in the functions that it passes the lambda to.
     """
     for _, template, arguments in calls_of(function, name, deduce=True):
         values = dict(zip(names, template, strict=False))
@@ -130,9 +133,9 @@ def _values_of_calls(
 
 
 def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tuple[bytes, ...], list[bytes]]]:
-    """Each use of a function in a text: where, its template arguments, its arguments.
+    """Each use of a function in a text: its offset, template arguments and call arguments.
 
-    Without `deduce`, only uses with template arguments.
+    Uses without template arguments are included only with `deduce`.
     """
     for at, match in _uses(text, name):
         if match[2]:
@@ -147,7 +150,10 @@ def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tupl
 
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """Where a name is used as a function's, and what follows it; to compile a pattern a name is slow."""
+    """Each place where `name` is used as a function's name: its offset, and the match of what follows.
+
+    Searches with `bytes.find`, since compiling a pattern for each name is slow.
+    """
     at = text.find(name)
     while at >= 0:
         match = _USED.match(text, at + len(name)) if _BOUNDARY.match(text, at) else None
@@ -157,14 +163,14 @@ def _uses(text: bytes, name: bytes) -> Iterator[tuple[int, re.Match[bytes]]]:
 
 
 def passed(inside: bytes) -> list[bytes]:
-    """The arguments of a call; `<` and `>` count as brackets where they are balanced."""
+    """The arguments of a call; `<` and `>` count as brackets if they are balanced."""
     return split_arguments(inside, angles=b"->" not in inside and inside.count(b"<") == inside.count(b">"))
 
 
 def _angles(text: bytes, start: int) -> Iterator[tuple[tuple[bytes, ...], int]]:
-    """The template arguments of a list that opens before `start`, and where it ends; none: no list."""
+    """The template arguments of the list that opens just before `start`, and its end; at most one item."""
     depth = 1
-    for at in range(start, min(len(text), start + 400)):
+    for at in range(start, min(len(text), start + MAX_LIST_BYTES)):
         depth += {b">": -1, b"<": 1}.get(text[at : at + 1], 0)
         if text[at : at + 1] in (b";", b"{"):
             return

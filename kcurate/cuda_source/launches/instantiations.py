@@ -1,10 +1,13 @@
 """The template arguments with which a unit uses its kernel templates.
 
-Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with arguments.
-Names that are local to the host function are replaced: constants and aliases by their values, parameters of a
-host template, of its class or of a generic lambda by what they are used with. Arguments left to deduction are
-taken from the types of what the launch or call passes; a device lambda is a functor by then
-(`device_lambdas`). Not covered: arguments of computed type.
+Sources are explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with
+template arguments. Names that are local to the host function are resolved: constants and aliases to their
+values, parameters of a host template, of its class or of a generic lambda to the arguments of their uses.
+Arguments left to deduction are deduced from the types of the call's arguments. Device lambdas are functors by
+then (`device_lambdas`). Not covered: arguments of computed type.
+
+For example, `template <int N> void run(float *x) { step<float, N><<<1, 32>>>(x); }` and a call `run<4>(x)`
+give `step<float, 4>`.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.cuda_source.text.tokens import IDENTIFIER, REST_OF_LINE
 
-# A kernel's file states so many of its instances, since each takes time to compile.
+# A kernel's file states at most so many instances, since each takes time to compile.
 MAX_FOUND = 8
-# So many uses of one host template are followed.
+# At most so many uses of one host template are followed.
 MAX_USES = 32
-# The text of a constant or alias is shorter.
+# Longer declarations are no constants or aliases of interest.
 MAX_CONSTANT_BYTES = 400
 _OBJECT = re.compile(rf"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]({REST_OF_LINE})".encode())
 _VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
@@ -52,20 +55,24 @@ TYPES = "type", "using"
 
 
 def _common(path: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """How many leading parts two paths have in common."""
+    """The number of leading parts that two paths share."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, other, strict=False)))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where template arguments are written: the text before them, with the local names; the item around."""
+class _Context:
+    """The text before template arguments, which defines the local names in them, and the item around them."""
 
     text: bytes
     around: Item | None
 
 
 class Instantiations:
-    """The template uses in one unit; `launches` are the launches in it, `calls` its macro calls expanded."""
+    """The template uses in one unit.
+
+    `launches` are the launches in it, `calls` its macro calls as (offset, expansion). `guessed` are the
+    starts of kernels whose instances have types that nothing in the unit tells.
+    """
 
     def __init__(
         self, parsed: Parsed, launches: Sequence[Launch], calls: Sequence[tuple[int, bytes]] = ()
@@ -76,7 +83,7 @@ class Instantiations:
         self.calls = calls
         self.scopes = Scopes(parsed)
         self.guessed: frozenset[int] = frozenset()
-        # Whether a type that nothing tells is taken to be the usual one, wherever it is asked for.
+        # Whether an unknown type is replaced by `TemplateParam.usual`; set during the second pass of `of`.
         self._guessing = False
         self._uses: dict[tuple[int, int, bool], Sequence[tuple[bytes, ...]]] = {}
         self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
@@ -88,12 +95,12 @@ class Instantiations:
 
     @cached_property
     def types(self) -> frozenset[bytes]:
-        """The names of the unit's types."""
+        """The names of the unit's types and type aliases."""
         return frozenset(name for item in self.parsed.items if item.kind in TYPES for name in item.names)
 
     @cached_property
     def qualified(self) -> Mapping[bytes, frozenset[bytes]]:
-        """What each name of a type, constant or namespace means outside of namespaces."""
+        """The qualified names that each name of a type, constant or namespace may mean at global scope."""
         meanings: dict[bytes, set[bytes]] = defaultdict(set)
         for item in self.parsed.items:
             space = item.space
@@ -114,7 +121,8 @@ class Instantiations:
     def of(self, kernel: Item) -> tuple[str, ...]:
         """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found.
 
-        Where nothing in the unit tells a type, the usual one is taken: such a kernel is in `guessed`.
+        If nothing in the unit tells a type, a common one is taken (`TemplateParam.usual`), and the kernel is
+        in `guessed`.
         """
         params = template_params(self._head(kernel))
         if not params:  # a full specialisation
@@ -127,13 +135,13 @@ class Instantiations:
         return ()
 
     def stated(self, kernel: Item, written: Sequence[tuple[bytes, ...]]) -> tuple[str, ...]:
-        """The name expressions of a kernel template with arguments that another reader found."""
+        """The name expressions of a kernel template with arguments that a second reader found."""
         name = kernel.qualified.decode("utf-8", "replace")
         instances = self._stated(kernel, template_params(self._head(kernel)), written) if written else ()
         return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in instances)
 
     def _written(self, kernel: Item, params: Sequence[TemplateParam]) -> Sequence[tuple[bytes, ...]]:
-        """The arguments with which the unit uses a kernel, local names resolved, each list once."""
+        """The argument lists with which the unit uses a kernel, local names resolved, without repetitions."""
         written: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
         for launch in self.launches:
             if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
@@ -148,32 +156,40 @@ class Instantiations:
     def _stated(
         self, kernel: Item, params: Sequence[TemplateParam], written: Sequence[tuple[bytes, ...]]
     ) -> Sequence[tuple[bytes, ...]]:
-        """The first `MAX_FOUND` of these that the kernel's file can state, one of each instance."""
-        least = len(_needed(params))
-        most = len(params) if not any(param.pack for param in params) else max(map(len, written), default=0)
-        fit = [args for args in written if least <= len(args) <= most and self._global(args)]
-        outside = [tuple(self._outside(argument, kernel) for argument in args) for args in fit]
-        # Of one instance in two texts: the first text, where the last stood. Keys of pairs depend on both.
+        """The argument lists that the kernel's file can state: at most `MAX_FOUND`, one for each instance.
+
+        Lists with too few or too many arguments, or with names that the file cannot know, are left out.
+        """
+        fewest = len(_needed(params))
+        largest = (
+            len(params) if not any(param.pack for param in params) else max(map(len, written), default=0)
+        )
+        usable = [args for args in written if fewest <= len(args) <= largest and self._global(args)]
+        outside = [tuple(self._outside(argument, kernel) for argument in args) for args in usable]
+        # If one instance is written in two ways, the first spelling is kept, at the position of the last.
+        # Keys of published pairs depend on both.
         instances = {tuple(map(self._plain, args)): args for args in reversed(outside)}
-        if not instances and least == 0:
+        if not instances and fewest == 0:
             return ((),)
         return tuple(instances.values())[::-1][:MAX_FOUND]
 
     def _outside(self, argument: bytes, kernel: Item) -> bytes:
-        """An argument as written outside of namespaces, where the kernel's file states its instances."""
+        """The argument as it is written at global scope, where the kernel's file states its instances."""
 
         def outside(match: re.Match[bytes]) -> bytes:
             paths = self.qualified.get(match[0], frozenset((match[0],)))
             if match[0] in paths or argument[: match.start()].rstrip().endswith((b"::", b".")):
                 return match[0]
-            space = kernel.space.split(b"::")
-            near = max(paths, key=lambda path: (_common(path.split(b"::"), space), -path.count(b"::"), path))
-            return near if len(paths) == 1 or _common(near.split(b"::"), space) else match[0]
+            scope = kernel.space.split(b"::")
+            nearest = max(
+                paths, key=lambda path: (_common(path.split(b"::"), scope), -path.count(b"::"), path)
+            )
+            return nearest if len(paths) == 1 or _common(nearest.split(b"::"), scope) else match[0]
 
         return IDENTIFIER.sub(outside, argument)
 
     def _plain(self, argument: bytes) -> bytes:
-        """An argument without names of macros and constants: the same for the same instance."""
+        """The argument with macros and constants replaced: equal for equal instances."""
         for _ in range(MAX_DEPTH):
             argument = substituted(substituted(argument, self.macros), self.constants)
         value = number(argument) if not IDENTIFIER.search(argument) else None
@@ -181,7 +197,7 @@ class Instantiations:
 
     @cached_property
     def constants(self) -> Mapping[bytes, bytes]:
-        """What the unit's constants and type aliases stand for."""
+        """The values of the unit's constants and type aliases, by name."""
         values: dict[bytes, bytes] = {}
         for item in self.parsed.items:
             if item.kind in ("variable", "using", "type") and len(item.names) == 1 and not item.template:
@@ -199,7 +215,7 @@ class Instantiations:
         return {match[1]: match[2].strip() for match in definitions if match and match[2].strip()}
 
     def _global(self, arguments: tuple[bytes, ...]) -> bool:
-        """Whether arguments name only what the file of a kernel can name."""
+        """Whether every name in the arguments is known at global scope."""
         for argument in arguments:
             for match in IDENTIFIER.finditer(blank_literals(argument)):
                 before = argument[: match.start()].rstrip()
@@ -211,6 +227,7 @@ class Instantiations:
         return True
 
     def _explicit(self, name: bytes) -> Iterator[tuple[bytes, ...]]:
+        """The argument lists of the explicit instantiations of a name, in the unit and in macro calls."""
         for item in self.parsed.items:
             if item.kind == "instantiation" and name in item.names:
                 yield from _uses(blank_literals(self.parsed.text[item.start : item.end]), name)
@@ -218,40 +235,41 @@ class Instantiations:
             for match in re.finditer(rb"\btemplate\b(?!\s*<)[^;{}]*;", text):
                 yield from _uses(match[0], name)
 
-    def _place(self, at: int, within: bytes = b"") -> _Place:
+    def _context(self, at: int, within: bytes = b"") -> _Context:
         around = innermost(self.functions, at)
         start = around.start if around is not None else max(self.bare.rfind(b"\n}", 0, at), 0)
-        return _Place(self.bare[start:at] + b"\n" + within, around)
+        return _Context(self.bare[start:at] + b"\n" + within, around)
 
     def _of_launch(self, kernel: Item, launch: Launch) -> Iterator[tuple[bytes, ...]]:
+        """The argument lists with which a launch uses a kernel; none if it launches an overload."""
         if not self._fits(kernel, launch) and any(
             self._fits(other, launch) for other in self.scopes.meant(launch)
         ):
-            return  # of an overload
+            return  # it launches an overload
         template_args = tuple(argument.encode() for argument in launch.template_args)
         arguments = [argument.expression.encode() for argument in launch.arguments]
-        place = self._place(launch.at, launch.within)
-        yield from self._resolved(self._completed(kernel, template_args, arguments, place), place, 0)
+        context = self._context(launch.at, launch.within)
+        yield from self._resolved(self._completed(kernel, template_args, arguments, context), context, 0)
 
     def _fits(self, kernel: Item, launch: Launch) -> bool:
-        """Whether a launch passes as many arguments as a kernel has parameters."""
+        """Whether a launch passes as many arguments as the kernel has parameters."""
         params = params_of(self._head(kernel))
         return len(launch.arguments) == len(params) or any("..." in param.type for param in params)
 
     def _completed(
-        self, function: Item, template_args: tuple[bytes, ...], arguments: Sequence[bytes], place: _Place
+        self, function: Item, template_args: tuple[bytes, ...], arguments: Sequence[bytes], context: _Context
     ) -> tuple[bytes, ...]:
-        """The template arguments of a call, those left to deduction included as far as they can be told."""
+        """The template arguments of a call, followed by deduced ones as far as these are known."""
         wanted = template_params(self._head(function))
         if len(template_args) >= len(wanted):
             return template_args
         names = [param.name for param in wanted]
         head = self._head(function)
         at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
-        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text, self.types)
-        left = wanted[len(template_args) :]
-        last = max((at for at, param in enumerate(left, 1) if param.name in deduced_args), default=0)
-        for param in left[:last]:  # behind these, defaults apply, or nothing tells
+        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, context.text, self.types)
+        open_params = wanted[len(template_args) :]
+        last = max((at for at, param in enumerate(open_params, 1) if param.name in deduced_args), default=0)
+        for param in open_params[:last]:  # the parameters after these are defaulted or unknown
             value = deduced_args.get(param.name) or param.default
             if not value:
                 break
@@ -259,16 +277,20 @@ class Instantiations:
         return template_args
 
     def _resolved(
-        self, template_args: tuple[bytes, ...], place: _Place, depth: int
+        self, template_args: tuple[bytes, ...], context: _Context, depth: int
     ) -> Iterator[tuple[bytes, ...]]:
-        """Arguments with local names replaced, and template parameters around by what these are used with."""
-        template_args = tuple(with_locals(argument, place.text) for argument in template_args)
-        around = place.around
-        for values in lambda_values(template_args, place.text, around, self.bare, self.by_name):
-            bound_here = tuple(
+        """The argument lists with local names resolved.
+
+        Parameters of the template around are replaced by the arguments of its uses, which may give several
+        lists.
+        """
+        template_args = tuple(with_locals(argument, context.text) for argument in template_args)
+        around = context.around
+        for values in lambda_values(template_args, context.text, around, self.bare, self.by_name):
+            bound_args = tuple(
                 substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in template_args
             )
-            replaced = bound_here if values else template_args
+            replaced = bound_args if values else template_args
             params = template_params(self._head(around)) if around and around.template else ()
             names = [param.name for param in params]
             used = {name for argument in replaced for name in IDENTIFIER.findall(argument)} & set(names)
@@ -284,7 +306,7 @@ class Instantiations:
                         yield tuple(substituted(argument, bound) for argument in replaced)
 
     def _uses_of(self, function: Item, depth: int) -> Sequence[tuple[bytes, ...]]:
-        """What a host template is used with, its callers followed; kept, since many paths may lead here."""
+        """The argument lists of a host template's uses, callers included; cached, as many paths lead here."""
         key = function.start, depth, self._guessing
         if key not in self._uses:
             names = dict.fromkeys(reversed(function.names))
@@ -296,8 +318,9 @@ class Instantiations:
         return self._uses[key]
 
     def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
+        """The argument lists with which functions, tables and macro calls mention a function."""
         for name in dict.fromkeys(reversed(function.names)):
-            # A kernel may stand in a table.
+            # A table of function pointers may mention a kernel.
             tables = (
                 [item for item in self.parsed.items if item.kind == "variable"] if function.kernel else []
             )
@@ -312,22 +335,23 @@ class Instantiations:
             texts += [(at, text, text) for at, text in self.calls if name in text]
             for start, within, text in texts:
                 for at, template_args, arguments in calls_of(text, name, deduce):
-                    place = self._place(start, within) if within else self._place(start + at)
+                    context = self._context(start, within) if within else self._context(start + at)
                     if within:
-                        place = _Place(self._place(start).text + within[:at], place.around)
+                        context = _Context(self._context(start).text + within[:at], context.around)
                     if deduce:
-                        template_args = self._completed(function, template_args, arguments, place)
+                        template_args = self._completed(function, template_args, arguments, context)
                     if template_args:
-                        yield from self._resolved(template_args, place, depth + 1)
+                        yield from self._resolved(template_args, context, depth + 1)
 
     def _head(self, item: Item) -> bytes:
+        """The header of a function or type: its text before the body."""
         if item.kind == "type":
             return self.bare[item.start : max(self.bare.find(b"{", item.start), item.start)]
         return header_of(item, self.parsed.text)
 
 
 def _needed(params: Sequence[TemplateParam]) -> Sequence[TemplateParam]:
-    """The parameters that an instance must state."""
+    """The parameters without a default, which an instance must state."""
     return tuple(param for param in params if param.default is None and not param.pack)
 
 
@@ -338,7 +362,7 @@ def declaration(expression: str) -> bytes:
 
 
 def missing(expressions: Sequence[str], items: Sequence[Item], text: bytes) -> list[str]:
-    """The expressions without an explicit instantiation among `items`."""
+    """The name expressions for which `items` have no explicit instantiation."""
     stated = {
         (item.names[-1], arguments)
         for item in items
@@ -349,11 +373,12 @@ def missing(expressions: Sequence[str], items: Sequence[Item], text: bytes) -> l
 
 
 def _key(expression: str) -> tuple[bytes, tuple[bytes, ...]]:
-    name, _, rest = expression.encode().partition(b"<")
-    return name.split(b"::")[-1], tuple(split_arguments(rest[:-1], angles=True))
+    """The unqualified name and the argument list of a name expression."""
+    name, _, arguments = expression.encode().partition(b"<")
+    return name.split(b"::")[-1], tuple(split_arguments(arguments[:-1], angles=True))
 
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
-    """The template argument lists that follow a name."""
+    """The template argument lists that follow a name in a text."""
     for _, template_args, _ in calls_of(text, name, deduce=False):
         yield template_args

@@ -1,8 +1,8 @@
 """Launch sites, and what the host code reveals about their arguments.
 
-Launches are found as text (`name<args><<<...>>>(...)`), because a preceding macro call without a semicolon
-hides them from the grammar; loops around them come from the tree. `macro_calls` gives those that macros hold,
-`indirect_launches` those that are written in another way. Not covered: evaluating host expressions.
+Launches are found in the text (`name<args><<<...>>>(...)`), because a preceding macro call without a
+semicolon hides them from the grammar; the loops around them come from the tree. `macro_calls` finds launches
+inside macros, `indirect_launches` those in other forms. Not covered: evaluating host expressions.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _HEAD = re.compile(MARK.pattern + rb"([^;{}]*)")
 _CALLED = re.compile(rb"(\w+)\s*\(")
 _CLOSE = re.compile(rb">\s*>\s*>\s*")
 _NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
-# What such a name is made of.
-_NAMING = (string.ascii_letters + string.digits + string.whitespace + "_:").encode()
+# The characters of such a name.
+_NAME_BYTES = (string.ascii_letters + string.digits + string.whitespace + "_:").encode()
 _LOOPS = frozenset(("for_statement", "while_statement", "do_statement"))
 _CALL = re.compile(
     rb"(cuda(?<!\wcuda)(?:Malloc(?:Managed|Async)?|Memcpy(?:Async|ToSymbol(?:Async)?)?|Memset(?:Async)?))"
@@ -36,6 +36,7 @@ _CALL = re.compile(
 _LITERAL = re.compile(rb"[-+]?(?:\d[\w.]*|\.\d[\w.]*)\Z")
 _PLAIN = re.compile(rb"[A-Za-z_]\w*\Z")
 _CAST = re.compile(rb"^\(\s*(?:const\s+)?(?:unsigned\s+|struct\s+)?\w+\s*(?:\*+\s*)?\)\s*")
+# A launch configuration is shorter, and so is the code before a macro call that its expansion refers to.
 WINDOW_BYTES = 20_000
 
 
@@ -43,8 +44,8 @@ WINDOW_BYTES = 20_000
 class Launch:
     """One launch in a unit's text; `qualified` is the kernel's name with its namespaces as written.
 
-    `within` is the expansion of the macro call at `at` that holds the launch, or the launch that a wrapper
-    called there makes; empty: the launch is there.
+    `within` is text that is not in the unit at `at`: the expansion of the macro call there, or the launch
+    that the wrapper called there makes. Empty: the launch itself is there.
     """
 
     kernel: bytes
@@ -60,7 +61,7 @@ class Launch:
     within: bytes = b""
 
     def site(self, path: str, line: int) -> LaunchSite:
-        """The record of it, as written in that line."""
+        """The launch as a record, located in a line of a file."""
         return LaunchSite(
             path,
             line,
@@ -75,7 +76,7 @@ class Launch:
 
 
 def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
-    """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
+    """Every launch in a unit, in order; then those in `calls`: (offset, expansion) of macro calls."""
     if b"cudaLaunch" not in parsed.text and _OPEN.search(parsed.text) is None:
         return
     bare, tree = parsed.bare, parsed.tree
@@ -84,21 +85,21 @@ def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> It
     kernels = frozenset(name for head in _HEAD.findall(bare) for name in _CALLED.findall(head))
     host = Host(bare, tree, kernels)
     sites = sorted([*_in_chevrons(bare), *runtime_launches(bare)], key=lambda site: site.at)
-    written = [(site, b"") for site in sites]
+    sites_with_expansion = [(site, b"") for site in sites]
     for at, expansion in calls:
         expanded, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
-        inside = (*_in_chevrons(expanded), *runtime_launches(expanded, before))
-        written += [(replace(site, at=at), expanded) for site in inside]
-    for site, within in written:
+        sites_inside = (*_in_chevrons(expanded), *runtime_launches(expanded, before))
+        sites_with_expansion += [(replace(site, at=at), expanded) for site in sites_inside]
+    for site, within in sites_with_expansion:
         for meant in host.meant(site, within):
             launch = _launch(meant, memory)
             if launch is not None:
-                expansion_here = _as_text(meant) if meant.at != site.at else within
-                yield replace(launch, loops=_loops(tree, meant.at, bare), within=expansion_here)
+                text_of_launch = _as_text(meant) if meant.at != site.at else within
+                yield replace(launch, loops=_loops(tree, meant.at, bare), within=text_of_launch)
 
 
 def _in_chevrons(bare: bytes) -> Iterator[LaunchText]:
-    """The launches that are written with `<<<` and `>>>`."""
+    """The launches written with `<<<` and `>>>`."""
     for match in _OPEN.finditer(bare):
         close = _CLOSE.search(bare, match.end(), match.end() + WINDOW_BYTES)
         if close is None:
@@ -115,6 +116,7 @@ def _in_chevrons(bare: bytes) -> Iterator[LaunchText]:
 
 
 def _as_text(launch: LaunchText) -> bytes:
+    """The launch in the form `kernel<<<grid, block>>>(arguments);`."""
     configuration, arguments = b", ".join(launch.configuration), b", ".join(launch.arguments)
     return b"%b<<<%b>>>(%b);" % (launch.kernel, configuration, arguments)
 
@@ -122,6 +124,7 @@ def _as_text(launch: LaunchText) -> bytes:
 def _launch(
     written: LaunchText, memory: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
 ) -> Launch | None:
+    """The launch with its arguments classified; None: it names no kernel or lacks a block size."""
     head = _head(written.kernel)
     configuration = [_shown(part) for part in written.configuration]
     if head is None or len(configuration) < 2:
@@ -145,25 +148,25 @@ def _shown(text: bytes) -> str:
 
 
 def _kernel_before(bare: bytes, at: int) -> bytes | None:
-    """The kernel's name with namespaces and template arguments before `<<<`; it may be parenthesised."""
+    """The kernel's name before `<<<` with namespaces and template arguments; it may be in parentheses."""
     before = bare[max(0, at - 400) : at].rstrip()
     if before.endswith(b")"):
-        opening = _opened(before, b"(", b")")
-        lone = opening is not None and not re.search(rb"[\w>)\]]\s*\Z", before[:opening])
-        return plain(before[opening:]) if lone else None
-    rest = before
+        bracket = _opened(before, b"(", b")")
+        is_parenthesised = bracket is not None and not re.search(rb"[\w>)\]]\s*\Z", before[:bracket])
+        return plain(before[bracket:]) if is_parenthesised else None
+    name_text = before
     if before.endswith(b">"):
-        opening = _opened(before, b"<", b">")
-        if opening is None:
+        bracket = _opened(before, b"<", b">")
+        if bracket is None:
             return None
-        rest = before[:opening]
-    first = len(rest.rstrip(_NAMING))
-    match = _NAME_BEFORE.search(rest[first:])
-    return before[first + match.start() :] if match else None
+        name_text = before[:bracket]
+    name_start = len(name_text.rstrip(_NAME_BYTES))
+    match = _NAME_BEFORE.search(name_text[name_start:])
+    return before[name_start + match.start() :] if match else None
 
 
 def _opened(text: bytes, opening: bytes, close: bytes) -> int | None:
-    """Index of the bracket matching the last one."""
+    """The offset of the bracket that matches the last one of the text; None: there is none."""
     depth = 0
     for at in range(len(text) - 1, -1, -1):
         depth += {close: 1, opening: -1}.get(text[at : at + 1], 0)
@@ -173,17 +176,17 @@ def _opened(text: bytes, opening: bytes, close: bytes) -> int | None:
 
 
 def _head(kernel: bytes) -> tuple[bytes, tuple[str, ...]] | None:
-    """A kernel's name with its namespaces, and the template arguments."""
-    name, sign, rest = kernel.partition(b"<")
+    """A kernel's name with its namespaces, and its template arguments."""
+    name, bracket, arguments = kernel.partition(b"<")
     match = _NAME_BEFORE.fullmatch(name.strip())
     if match is None:
         return None
-    inside = split_arguments(rest.rstrip()[:-1], angles=True) if sign else []
-    return b"".join(name.split()), tuple(map(_shown, inside))
+    template_args = split_arguments(arguments.rstrip()[:-1], angles=True) if bracket else []
+    return b"".join(name.split()), tuple(map(_shown, template_args))
 
 
 def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
-    """The loops around a position, outermost first, each as written up to its body."""
+    """The headers of the loops around a byte, outermost first."""
     node = tree.root_node.descendant_for_byte_range(at, at + 1)
     heads: list[str] = []
     while node is not None:
@@ -202,6 +205,7 @@ def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
 def _argument(
     text: bytes, allocations: Mapping[bytes, bytes], directions: Mapping[bytes, frozenset[str]]
 ) -> Argument:
+    """A launch argument: its kind; for a buffer also its role (in, out, inout, scratch) and size."""
     bare = text
     while match := _CAST.match(bare):
         bare = bare[match.end() :]
@@ -226,7 +230,7 @@ def _argument(
 
 
 def _target(text: bytes) -> bytes:
-    """The variable behind casts, `&` and brackets: `(void**)&d.a` is `d.a`."""
+    """The variable behind casts, `&` and parentheses: `(void**)&d.a` is `d.a`."""
     while match := _CAST.match(text):
         text = text[match.end() :]
     text = re.sub(rb"^\(\s*void\s*\*+\s*\)", b"", text).strip()
@@ -237,7 +241,7 @@ def _target(text: bytes) -> bytes:
 
 
 def runtime_calls(bare: bytes) -> Iterator[tuple[bytes, int, list[bytes]]]:
-    """Every call that allocates, copies or fills memory: name, position and arguments, in order."""
+    """Every call that allocates, copies or fills memory, in order: function name, offset, arguments."""
     for match in _CALL.finditer(bare):
         end = closing(bare, match.end() - 1)
         if end is not None:
@@ -245,6 +249,7 @@ def runtime_calls(bare: bytes) -> Iterator[tuple[bytes, int, list[bytes]]]:
 
 
 def _allocations(bare: bytes) -> dict[bytes, bytes]:
+    """The size expression of each variable that `cudaMalloc` or `cudaMallocManaged` sets."""
     return {
         _target(args[0]): args[1]
         for name, _, args in runtime_calls(bare)
@@ -253,7 +258,7 @@ def _allocations(bare: bytes) -> dict[bytes, bytes]:
 
 
 def _directions(bare: bytes) -> dict[bytes, frozenset[str]]:
-    """Per variable: `in` if the host copies to it, `out` if the host copies from it."""
+    """For each variable: `in` if the host copies to it, `out` if the host copies from it."""
     directions: dict[bytes, set[str]] = defaultdict(set)
     for name, _, args in runtime_calls(bare):
         if name not in (b"cudaMemcpy", b"cudaMemcpyAsync") or len(args) < 4:

@@ -1,7 +1,7 @@
-"""Compares what was read here with a compiler's reading of the same text, and takes instances from it.
+"""Compares this package's reading of a unit with a compiler's reading, and takes instances from the latter.
 
-A compiler goes on behind an error with a type or a number of its own, so of a text with errors it may tell
-what is not so. Not covered: running the compiler (`kcurate.extract.second_reader`).
+Behind an error a compiler continues with a type or a value of its own, so in a text with errors an instance
+may be wrong. Not covered: running the compiler (`kcurate.extract.second_reader`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kcurate.cuda_source.preprocess.macros import MARK
 from kcurate.cuda_source.text.brackets import split_arguments
 
 _UNNAMED = "(anonymous namespace)::"
-# What clang takes for an unknown type: `int` in a typedef, `void` in a cast of a pointer.
-_INSTEAD = re.compile(rb"(?<!unsigned )\b(?:int|void)\b")
+# What clang substitutes for an unknown type: `int` in a typedef, `void` in a pointer cast.
+_SUBSTITUTE = re.compile(rb"(?<!unsigned )\b(?:int|void)\b")
 _ENUMERATOR = re.compile(rb"\benum\b[^{};]*\{[^{}]*\Z")
 _NUMBER = re.compile(rb"(?<!\w)\d|\btrue\b|\bfalse\b")
-# How clang's message on a header that is missing ends: what is unknown then has errors of its own.
+# The end of clang's message on a missing header. Not counted: each unknown name then has its own error.
 _NOT_FOUND = "file not found"
-# Which of several functions an expression means, only its use tells.
+# In clang's message on an expression that fits several overloads: only a use tells which one is meant.
 _OVERLOADED = "overloaded function"
 
 
 @dataclass(frozen=True)
 class SeenKernel:
-    """The definition of a kernel: its name and bytes in the text."""
+    """A kernel definition: its name and its byte span in the text."""
 
     name: str
     start: int
@@ -40,7 +40,10 @@ class SeenKernel:
 
 @dataclass(frozen=True)
 class SeenInstance:
-    """An instance that the code uses: a byte of its template, an id, its arguments as at file scope."""
+    """An instance of a template that the code uses.
+
+    `at` is a byte of the template, `id` the instance's unique name, `arguments` as written at file scope.
+    """
 
     name: str
     at: int
@@ -50,11 +53,11 @@ class SeenInstance:
 
 @dataclass(frozen=True)
 class Reading:
-    """A compiler's reading of a text, and of expressions behind it.
+    """A compiler's reading of a text, and of the name expressions that it was asked about.
 
+    `stated` maps an expression's number to the id of its instance, `refused` to the error message. `errors`
+    are (offset in the text, or -1 for a header; message). `failed`: why there is no reading.
     `reached`: where each kernel begins, and what it means (and what that means), in order.
-    `stated` and `refused`: by number, the id of the instance that an expression means, or why it means none.
-    `errors`: at which byte of the text (-1: in a header), and why. `failed`: why there is no reading.
     """
 
     kernels: tuple[SeenKernel, ...] = ()
@@ -66,12 +69,12 @@ class Reading:
     failed: str | None = None
 
 
-# Reads a text, and name expressions such as `wave::step<float, 4>` as if they stood behind it.
+# Reads a text, and name expressions such as `wave::step<float, 4>` as if they were appended to it.
 SecondReader = Callable[[bytes, Sequence[str]], Reading]
 
 
 class Seen(StrEnum):
-    """Who sees a kernel, or an instance of one."""
+    """Which reader sees a kernel or an instance; "here" is this package."""
 
     KERNEL = "kernel"
     KERNEL_MISSED = "kernel_only_here"
@@ -88,7 +91,10 @@ AGREED = frozenset((Seen.KERNEL, Seen.INSTANCE))
 
 @dataclass(frozen=True)
 class Finding:
-    """One kernel, or instance of it (`what`), and who sees it; `at` is a byte of the unit's text."""
+    """A kernel, or an instance of it (`what`), and which reader sees it.
+
+    `at` is an offset in the unit's text.
+    """
 
     seen: Seen
     at: int
@@ -100,9 +106,10 @@ class Finding:
 
 @dataclass
 class Compared:
-    """The name expressions of the kernel templates, by where these start, and what two readings gave.
+    """The result of a comparison.
 
-    `guessed`: where types in them are guesses. `reached`: where what a kernel means begins.
+    `expressions` are the name expressions of each kernel template, by its start; `guessed` are the starts of
+    templates with guessed types. `reached`: by a kernel's start, where what it means begins.
     """
 
     expressions: dict[int, tuple[str, ...]]
@@ -111,42 +118,49 @@ class Compared:
     reached: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, kernel: Item) -> tuple[str, ...]:
-        """The name expressions of a kernel; empty: it is no template, or none was found."""
+        """The name expressions of a kernel; empty: it is no template, or has none."""
         return self.expressions.get(kernel.start, ())
 
 
 def compare(
-    kernels: Sequence[Item], here: Instantiations, second: SecondReader | None, text: bytes, shift: int
+    kernels: Sequence[Item],
+    instantiations: Instantiations,
+    second: SecondReader | None,
+    text: bytes,
+    shift: int,
 ) -> Compared:
-    """The instances of the kernel templates: those that were found here, else what `second` is sure of.
+    """The instances of the kernel templates: those found in the text, or else those of `second` that are
+    certain.
 
-    `text` is what it reads, which begins at byte `shift` of the unit.
+    `instantiations` finds them in the text. `text` is what `second` reads; it begins at byte `shift` of the
+    unit.
     """
-    expressions = {item.start: here.of(item) for item in kernels if item.template}
-    compared = Compared(expressions, here.guessed)
+    expressions = {item.start: instantiations.of(item) for item in kernels if item.template}
+    compared = Compared(expressions, instantiations.guessed)
     if second is None or not (kernels or MARK.search(text)):
         return compared
-    # What is guessed may make the text itself look wrong.
-    sought = (item for item in kernels if item.start not in here.guessed)
-    asked = [(item.start, expression) for item in sought for expression in compared.of(item)]
+    # Guessed instances are not asked about: they may cause errors in the text itself.
+    certain = (item for item in kernels if item.start not in instantiations.guessed)
+    asked = [(item.start, expression) for item in certain for expression in compared.of(item)]
     reading = second(text, [expression for _, expression in asked])
     if reading.failed is not None:
         compared.findings.append(Finding(Seen.FAILED, shift, what=reading.failed))
         return compared
-    comparison = _Comparison(compared, here, reading, shift, _sure(here, reading, shift))
+    comparison = _Comparison(compared, instantiations, reading, shift, _sure(instantiations, reading, shift))
     numbers = grouped((start, number) for number, (start, _) in enumerate(asked))
     known: set[SeenKernel] = set()
     for item in kernels:
         name = item.names[-1].decode("latin-1")
-        same = [each for each in reading.kernels if each.name == name and _overlaps(each, item, shift)]
-        known.update(same)
-        compared.findings.append(Finding(Seen.KERNEL if same else Seen.KERNEL_MISSED, item.start, name))
-        if any(each.template for each in same):
+        definitions = [seen for seen in reading.kernels if seen.name == name and _overlaps(seen, item, shift)]
+        known.update(definitions)
+        outcome = Seen.KERNEL if definitions else Seen.KERNEL_MISSED
+        compared.findings.append(Finding(outcome, item.start, name))
+        if any(definition.template for definition in definitions):
             expressions_of = {number: asked[number][1] for number in numbers.get(item.start, ())}
             comparison.instances(item, name, expressions_of)
-    compared.reached.update(_reached(kernels, compared.findings, here, reading, shift))
-    added = [each for each in reading.kernels if each not in known]
-    compared.findings += [Finding(Seen.KERNEL_ADDED, each.start + shift, each.name) for each in added]
+    compared.reached.update(_reached(kernels, compared.findings, instantiations, reading, shift))
+    added = [seen for seen in reading.kernels if seen not in known]
+    compared.findings += [Finding(Seen.KERNEL_ADDED, seen.start + shift, seen.name) for seen in added]
     return compared
 
 
@@ -173,20 +187,25 @@ def _reached(
 
 @dataclass(frozen=True)
 class _Comparison:
+    """Compares the instances of templates, one template after the other, and adds to `compared`."""
+
     compared: Compared
-    here: Instantiations
+    instantiations: Instantiations
     reading: Reading
     shift: int
     sure: Callable[[bytes], bool]
 
     def instances(self, item: Item, name: str, asked: Mapping[int, str]) -> None:
-        """Compare the instances of a kernel template, and take the compiler's where there are none."""
+        """Compare the instances of one kernel template; take the compiler's if the text gives none.
+
+        `asked` are the template's name expressions by number.
+        """
         stated, refused = dict(self.reading.stated), dict(self.reading.refused)
         if any(_OVERLOADED in refused.get(number, "") for number in asked):
             return
         theirs = {
-            each.id: each.arguments.replace(_UNNAMED, "") for each in self.reading.instances
-            if each.name == name and item.start <= each.at + self.shift < item.end
+            instance.id: instance.arguments.replace(_UNNAMED, "") for instance in self.reading.instances
+            if instance.name == name and item.start <= instance.at + self.shift < item.end
         }  # fmt: skip
         ours = {stated.get(number, expression): number for number, expression in asked.items()}
         findings = [
@@ -194,13 +213,14 @@ class _Comparison:
             for id_, number in ours.items()
         ]
         taken: tuple[str, ...] = ()
-        # In a text that the compiler understands, what it refuses is no instance.
+        # An expression that the compiler rejects in a text without errors is no instance.
         refuses = not self.reading.errors and not any(number in stated for number in ours.values())
         if not ours or refuses:
-            written = [_arguments(each.encode()) for each in theirs.values()]
-            taken = self.here.stated(item, [each for each in written if all(map(self.sure, each))])
+            argument_lists = [_arguments(text.encode()) for text in theirs.values()]
+            certain = [arguments for arguments in argument_lists if all(map(self.sure, arguments))]
+            taken = self.instantiations.stated(item, certain)
         if taken:
-            findings += [Finding(Seen.TAKEN, item.start, name, each) for each in taken]
+            findings += [Finding(Seen.TAKEN, item.start, name, expression) for expression in taken]
             self.compared.expressions[item.start] = taken
             self.compared.guessed -= {item.start}
         elif len(ours) < MAX_FOUND:
@@ -212,34 +232,37 @@ class _Comparison:
 def _arguments(text: bytes) -> tuple[bytes, ...]:
     """Template arguments as they can be stated; the compiler writes those of a pack as `<float, int>`."""
     arguments = split_arguments(text, angles=True)
-    packs = [split_arguments(each[1:-1], angles=True) if each[:1] == b"<" else [each] for each in arguments]
-    return tuple(each for pack in packs for each in pack)
+    packs = (
+        split_arguments(argument[1:-1], angles=True) if argument[:1] == b"<" else [argument]
+        for argument in arguments
+    )
+    return tuple(argument for pack in packs for argument in pack)
 
 
 def _overlaps(kernel: SeenKernel, item: Item, shift: int) -> bool:
     return kernel.start + shift < item.end and kernel.end + shift > item.start
 
 
-def _sure(here: Instantiations, reading: Reading, shift: int) -> Callable[[bytes], bool]:
-    """Whether a template argument is not something that the compiler took instead of what it did not know."""
+def _sure(instantiations: Instantiations, reading: Reading, shift: int) -> Callable[[bytes], bool]:
+    """A predicate: whether a template argument is certainly not a substitute for something unknown."""
     errors = [at + shift if at >= 0 else at for at, why in reading.errors if not why.endswith(_NOT_FOUND)]
-    numbers_too = any(_makes_numbers_wrong(here, at) for at in errors)
+    numbers_too = any(_makes_numbers_wrong(instantiations, at) for at in errors)
 
     def sure(argument: bytes) -> bool:
-        unknown = bool(errors) and _INSTEAD.search(argument)
+        unknown = bool(errors) and _SUBSTITUTE.search(argument)
         return not (unknown or (numbers_too and _NUMBER.search(argument)))
 
     return sure
 
 
-def _makes_numbers_wrong(here: Instantiations, at: int) -> bool:
-    """Whether behind an error at a byte (negative: in a header) values may be wrong instead of unknown.
+def _makes_numbers_wrong(instantiations: Instantiations, at: int) -> bool:
+    """Whether an error at byte `at` (negative: in a header) may give later constants a wrong value.
 
-    They are after an enumerator without its value, and where the size of a type is asked for.
+    That is so after an enumerator without a value, and where the size of a broken type is used.
     """
-    around = innermost(here.parsed.items, at) if at >= 0 else None
+    around = innermost(instantiations.parsed.items, at) if at >= 0 else None
     if around is None or around.kind not in TYPES:
         return at < 0
-    before = here.bare[around.start : at]
+    before = instantiations.bare[around.start : at]
     asked = rb"\bsizeof\s*\(\s*(?:\w+\s+)?(?:" + b"|".join(map(re.escape, around.names)) + rb")\b"
-    return b"{" not in before or bool(_ENUMERATOR.search(before) or re.search(asked, here.bare))
+    return b"{" not in before or bool(_ENUMERATOR.search(before) or re.search(asked, instantiations.bare))

@@ -1,4 +1,4 @@
-"""Template heads, and the types of expressions that launches and calls pass, read off the text.
+"""Template heads, and the types of the expressions that launches and calls pass, both read from the text.
 
 Not covered: types that a compiler must compute (`auto`, results of functions without a cast).
 """
@@ -29,12 +29,13 @@ _TYPE = (
 _DECLARATION = re.compile(_TYPE + rb"[\s*&]+\w")
 _DECLARED_LAST = re.compile(_TYPE + rb"([\s*&]+(?:(?:const|__restrict__|__restrict)\s*)*)")
 _AUTO = re.compile(rb"\s*(?:const\s+)?auto\s*(?:const\s*)?&{0,2}\s*")
-# Not a comparison.
-_SETS = re.compile(rb"(?<![=<>!])=(?!=)")
+# An assignment, not a comparison.
+_ASSIGNMENT = re.compile(rb"(?<![=<>!])=(?!=)")
+# Names of type parameters that commonly stand for an integer type.
 _INDEX = re.compile(
     rb"(?i)\A(?:i|idx|ind|int|id|off|size|count|key|label)|(?:id|idx|ind|index|int|offset|size)_?(?:t|type)?\Z"
 )
-# Between a type and the name that it declares there is less.
+# A type and the name that it declares are within so many bytes.
 MAX_DECLARATION_BYTES = 300
 _NO_TYPE = frozenset(b"const volatile static struct return typename constexpr new else auto inline".split())
 
@@ -43,9 +44,9 @@ _SIGNS = re.compile(rb"[()<>]")
 
 @dataclass(frozen=True)
 class TemplateParam:
-    """One parameter of a template head: `default` as written (None: none), `pack` for `class... Ts`.
+    """One template parameter: `default` as written (None: none), `pack` for `class... Ts`.
 
-    `type` is True where it stands for one type.
+    `type`: whether it is a type parameter that is no pack.
     """
 
     name: bytes
@@ -55,7 +56,7 @@ class TemplateParam:
 
     @property
     def usual(self) -> bytes:
-        """A type that this type parameter commonly stands for, by its name."""
+        """The type that a parameter of this name commonly has: `int` for index-like names, else `float`."""
         return b"int" if _INDEX.search(self.name) else b"float"
 
 
@@ -66,21 +67,22 @@ def template_params(header: bytes) -> tuple[TemplateParam, ...]:
 
 
 def head_end(header: bytes) -> int:
-    """Where the template head ends that a header begins with; 0: it begins with none."""
+    """The offset behind the template head that a header begins with; 0: it has none."""
     start = header.find(b"<")
     if not header.lstrip().startswith(b"template") or start < 0:
         return 0
-    depth = brackets = 0
-    for sign in _SIGNS.finditer(header, start):
-        brackets += {b"(": 1, b")": -1}.get(sign[0], 0)
-        depth += {b"<": 1, b">": -1}.get(sign[0], 0) if not brackets else 0
+    depth = parentheses = 0
+    for bracket in _SIGNS.finditer(header, start):
+        parentheses += {b"(": 1, b")": -1}.get(bracket[0], 0)
+        depth += {b"<": 1, b">": -1}.get(bracket[0], 0) if not parentheses else 0
         if depth == 0:
-            return sign.end()
+            return bracket.end()
     return 0
 
 
 def _param(piece: bytes) -> TemplateParam:
-    declared, _, default = _SETS.sub(b"\0", piece, count=1).partition(b"\0")
+    """One parameter of a template head, from its text."""
+    declared, _, default = _ASSIGNMENT.sub(b"\0", piece, count=1).partition(b"\0")
     names = IDENTIFIER.findall(declared)
     name = names[-1] if names and names[-1] not in (b"typename", b"class", b"int", b"bool") else b""
     pack = b"..." in declared
@@ -95,10 +97,11 @@ def deduced(
     text: bytes,
     known: Set[bytes] = frozenset(),
 ) -> Mapping[bytes, bytes]:
-    """Template arguments from a call's arguments, for parameters whose whole type is a template parameter.
+    """Template arguments deduced from a call, for parameters whose whole type is a template parameter.
 
-    `text` holds the declarations of what is passed, comments and literals blanked; `known` are the names of
-    types, which tell `Axpy(2, x)` from a call.
+    For `template <class T> void f(T *x)` and a call `f(data)` behind `float *data`, that is `{T: float}`.
+    `text` holds the declarations of what is passed, with comments and literals blanked. `known` are the names
+    of types: they tell the constructor `Axpy(2, x)` from a call.
     """
     types: dict[bytes, bytes] = {}
     for param, argument in zip(params, arguments, strict=False):
@@ -112,40 +115,41 @@ def deduced(
 
 
 def type_of(argument: bytes, text: bytes, known: Set[bytes] = frozenset()) -> tuple[bytes | None, int]:
-    """The type of an expression without its stars, and how many; None: not known.
+    """The type of an expression, without stars, and its number of stars; the type is None if unknown.
 
-    `text` leads up to it; `known` are the names of types.
+    `text` is the code before the expression; `known` are the names of types.
     """
-    plain = argument.strip()
-    constructed = _CONSTRUCTED.match(plain)
-    if constructed and closing(plain, constructed.end()) == len(plain):
-        called = plain[constructed.end() :]
+    expression = argument.strip()
+    constructed = _CONSTRUCTED.match(expression)
+    if constructed and closing(expression, constructed.end()) == len(expression):
+        called = expression[constructed.end() :]
         if called == b"()" or called.endswith(b"}") or constructed[2] in known:
             return b"".join(constructed[1].split()), 0
-    if number := _NUMBER.match(plain):
+    if number := _NUMBER.match(expression):
         if number[1]:
             return (b"unsigned int" if b"u" in number[1].lower() else b"int"), 0
         return (b"float" if number[3] else b"double"), 0
-    if plain in (b"true", b"false"):
+    if expression in (b"true", b"false"):
         return b"bool", 0
-    if (cast := _POINTER_CAST.match(plain)) or (cast := _NAMED_CAST.match(plain)):
+    if (cast := _POINTER_CAST.match(expression)) or (cast := _NAMED_CAST.match(expression)):
         return _bare_type(cast[1]), len(cast[2])
-    if element := _ELEMENT_CALL.search(plain):
+    if element := _ELEMENT_CALL.search(expression):
         return element[1], 1
-    unwrapped = re.sub(rb"\A(?:[\w:]*raw_pointer_cast\s*\(|[(&*\s])+", b"", plain)
+    unwrapped = re.sub(rb"\A(?:[\w:]*raw_pointer_cast\s*\(|[(&*\s])+", b"", expression)
     name = IDENTIFIER.match(unwrapped)
     if name is None:
         return None, 0
-    stars = plain[: len(plain) - len(unwrapped)].count(b"&") - plain[: len(plain) - len(unwrapped)].count(
-        b"*"
-    )
-    rest = unwrapped[name.end() :]
-    stars -= re.match(rb"\s*\[", rest) is not None
+    prefix = expression[: len(expression) - len(unwrapped)]
+    stars = prefix.count(b"&") - prefix.count(b"*")
+    stars -= re.match(rb"\s*\[", unwrapped[name.end() :]) is not None  # an element
     return _declared(name[0], text, stars, known)
 
 
 def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[bytes | None, int]:
-    """The type with which the text declares a name, `stars` added to its own; the last declaration counts."""
+    """The type with which the text declares a name, and its number of stars, `stars` included.
+
+    The last declaration counts.
+    """
     word = re.escape(name)
     holder = re.search(
         rb"\b[\w:]*(?:vector|array|ptr|Tensor|Buffer)\w*\s*<\s*([\w:]+)[^<>;]*>\s*[&*]*\s*" + word, text
@@ -158,8 +162,8 @@ def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[
         before = before[max(before.rfind(sign) for sign in (b";", b"{", b"}", b"(", b")", b"=")) + 1 :]
         if mention[1] == b"=" and _AUTO.fullmatch(before):
             value = text[mention.end() : text.find(b";", mention.end())]
-            type_, made_stars = type_of(value, text[: mention.start()], known)
-            return type_, made_stars + stars
+            type_, value_stars = type_of(value, text[: mention.start()], known)
+            return type_, value_stars + stars
         first, _, last = before.rpartition(b",") if b"," in before else (b"", b"", before)
         if b"," in before and not last.strip(b" *&\n\t"):  # `float *a, *b`
             stars_here = last.count(b"*")
@@ -175,6 +179,7 @@ def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[
 
 
 def _bare_type(text: bytes) -> bytes | None:
+    """The type without `const`, `static` and the like; None: there is no type in the text."""
     if b"<" not in text and (builtin := _BUILTIN.search(text)):
         return builtin[1]
     words = [word for word in text.split() if word not in _NO_TYPE]

@@ -2,7 +2,7 @@
 
 | module | owns |
 |---|---|
-| `syntax_tree` | trees and queries on them; the only importer of tree-sitter |
+| `syntax_tree` | trees and queries on them; the only module that imports tree-sitter |
 | `items` | the parse: declarations, their names, the names that they use |
 | `parameters` | the parameters of kernels |
 """

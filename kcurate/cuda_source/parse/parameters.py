@@ -1,4 +1,4 @@
-"""Kernel parameters as written; for records, and for checking a plan against the code."""
+"""The parameters of kernels as written: for records, and to check a plan against the code."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(b"int float double char short long unsigned bool void const signed".split())
 
 
-@lru_cache(maxsize=64)  # a kernel's are asked for once a launch
+@lru_cache(maxsize=64)  # needed for each launch of a kernel
 def params_of(header: bytes) -> tuple[Param, ...]:
-    """The parameters in a function header (everything before the body) with comments and literals blanked."""
+    """The parameters in a function header (the text before the body) without comments and literals."""
     header = without_attributes(header)
     at = header.find(b"(", max(0, header.find(b"__global__")))
     end = closing(header, at) if at >= 0 else None
@@ -40,7 +40,7 @@ def params_of(header: bytes) -> tuple[Param, ...]:
     return tuple(_param(piece) for piece in pieces if piece and piece != b"void")
 
 
-@lru_cache(maxsize=1024)  # kernels of a file share many
+@lru_cache(maxsize=1024)  # kernels of a file have many in common
 def _param(text: bytes) -> Param:
     text = text.split(b"=")[0].strip()
     restrict = _RESTRICT.search(text) is not None
@@ -62,7 +62,7 @@ def _param(text: bytes) -> Param:
 
 
 def header_of(item: Item, text: bytes) -> bytes:
-    """A function's header with comments and literals blanked; macros that stand for words are replaced."""
+    """A function's header without comments and literals; macros that stand for words are replaced."""
     header = item.expansion[0] if item.expansion else blank_literals(text[item.start : item.header_end])
     named = _word_macros(text)
     for _ in range(MAX_NESTED):
@@ -73,15 +73,15 @@ def header_of(item: Item, text: bytes) -> bytes:
     return header
 
 
-@lru_cache(maxsize=4)  # of all kernels of a text
+@lru_cache(maxsize=4)  # the same for all kernels of a text
 def _word_macros(text: bytes) -> Mapping[bytes, bytes]:
-    """Macros whose expansion is words or empty: name to expansion."""
+    """The macros that expand to words or to nothing, with their expansion."""
     macros = ((macros.name, macros.body.strip()) for macros in definitions(blank_comments(text)))
     return {name: body for name, body in macros if not body or _WORDS.fullmatch(body)}
 
 
 def params_in(item: Item, text: bytes) -> tuple[Param, ...]:
-    """The parameters of a function of a unit; one whose type is a name for a pointer is a pointer."""
+    """The parameters of a function of a unit; a parameter with an alias of a pointer type is a pointer."""
     header = header_of(item, text)
     pointers = {**_pointer_names(text), **{p.name: p.default for p in template_params(header) if p.default}}
     return tuple(_meant(param, pointers) for param in params_of(header))
@@ -95,9 +95,9 @@ def _meant(param: Param, pointers: Mapping[bytes, bytes]) -> Param:
     return replace(meant, restrict=param.restrict)
 
 
-@lru_cache(maxsize=4)  # of all kernels of a text
+@lru_cache(maxsize=4)  # the same for all kernels of a text
 def _pointer_names(text: bytes) -> Mapping[bytes, bytes]:
-    """The names that declarations give to types of pointers."""
+    """The pointer types behind `typedef` and `using` names."""
     if _POINTER_NAME.search(text) is None:  # then there is none without literals either
         return {}
     names = {
@@ -107,9 +107,9 @@ def _pointer_names(text: bytes) -> Mapping[bytes, bytes]:
 
 
 def qualified_kernel(code: str, name: str) -> str:
-    """The name of a kernel of this code as a plan writes it, with its namespaces."""
-    qualified = kernel_signatures(code.encode())
-    return next((each for each in qualified if each.split("::")[-1] == name), name)
+    """The name of a kernel of this code with its namespaces, as plans write it."""
+    names = kernel_signatures(code.encode())
+    return next((qualified for qualified in names if qualified.split("::")[-1] == name), name)
 
 
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:

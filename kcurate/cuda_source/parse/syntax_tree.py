@@ -1,7 +1,7 @@
-"""Syntax trees of device code and queries on them; the only importer of tree-sitter.
+"""Syntax trees of device code and queries on them; the only module that imports tree-sitter.
 
-Nodes are tree-sitter's (their spans are spans of the source). Macro bodies and comments contain no nodes, so
-nothing found here is inside one. Not covered: text that the grammar rejects (`items` parses around it).
+Nodes are tree-sitter's, and their spans are spans of the source. Macro bodies and comments have no nodes, so
+no query returns anything inside one. Not covered: text that the grammar rejects (`items` works around it).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _parser() -> Any:
 
 
 def parse_tree(text: bytes) -> Any:
-    """The syntax tree of bytes that were made `parseable`."""
+    """The syntax tree of bytes in the form that `parseable` returns."""
     return _parser().parse(text)
 
 
@@ -84,7 +84,7 @@ class Tree:
         return self.source[node.start_byte : node.end_byte]
 
     def nodes(self, *kinds: str, within: Node | None = None) -> Iterator[Node]:
-        """The nodes of the given kinds (none given: all) in source order, outer before inner."""
+        """The nodes of these types (none given: all nodes) in source order, outer before inner."""
         stack = [self.root if within is None else within]
         while stack:
             node = stack.pop()
@@ -142,7 +142,7 @@ class Tree:
         return {}
 
     def declared_by(self, node: Node) -> Iterator[Declared]:
-        """What one declaration or parameter introduces; empty if the grammar misparsed it."""
+        """The names that one declaration or parameter introduces; empty if the grammar misparsed it."""
         base = node.child_by_field_name("type")
         if base is None or node.has_error:
             return
@@ -176,7 +176,7 @@ class Tree:
         return wish
 
     def helpers_at(self) -> int:
-        """Where to insert functions so that all functions of the file can call them: before the first one."""
+        """The offset at which to insert functions that all functions of the file can call."""
         for child in self.root.children:
             if child.type == "ERROR" or any(True for _ in self.nodes("function_definition", within=child)):
                 return int(child.start_byte)
@@ -184,13 +184,13 @@ class Tree:
 
 
 def below(declarator: Node) -> Node | None:
-    """What a declarator stands around: `x` for `*x`, `x[3]`, `x = 1`."""
+    """The node inside a declarator: `x` for `*x`, `x[3]` and `x = 1`."""
     inner = declarator.child_by_field_name("declarator")
     return inner if inner is not None else (declarator.named_children or [None])[-1]
 
 
 def function_declarator(definition: Node) -> Node | None:
-    """The name and parameters of a function definition, without what stands around them."""
+    """The name and parameters of a function definition, without pointers and references around them."""
     declarator = definition.child_by_field_name("declarator")
     while declarator is not None and declarator.type in AROUND_NAMES:
         declarator = below(declarator)
@@ -198,7 +198,7 @@ def function_declarator(definition: Node) -> Node | None:
 
 
 def expression(text: bytes) -> Node | None:
-    """The syntax of one C expression; None unless the grammar accepts the whole text as one."""
+    """The syntax tree of one C expression; None: the grammar does not accept the whole text as one."""
     before, after = b"auto x = (", b");"
     root = parse_tree(before + text + after).root_node
     node = root.descendant_for_byte_range(len(before) - 1, len(before) + len(text) + 1)
@@ -220,5 +220,5 @@ def bare(node: Node) -> Node:
 
 
 def encloses(outer: Node, inner: Node) -> bool:
-    """Whether a node begins inside another, or is it."""
+    """Whether a node begins inside another node, or is that node."""
     return bool(outer.start_byte <= inner.start_byte < outer.end_byte)

@@ -6,5 +6,5 @@
 | `conditions` | `#if` expressions evaluated |
 | `expansion` | macros expanded |
 | `macros` | macros around declarations: calls and attributes that hide a kernel, `push_macro` |
-| `macro_statements` | macro calls that are declarations of their own |
+| `macro_statements` | macro calls that are whole declarations |
 """

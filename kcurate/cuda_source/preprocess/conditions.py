@@ -1,8 +1,8 @@
-"""Evaluates `#if` expressions by the C++ standard ([cpp.cond]) and, where that leaves a choice, as g++ does.
+"""Evaluates `#if` expressions by the C++ standard ([cpp.cond]); where that leaves a choice, as g++ does.
 
 Integers are signed or unsigned, have 64 bits, and wrap: `#if -1 > 0u` holds. A name that no macro defines is
-0. A syntax error, a float, or a division by zero that is evaluated raises. Not covered: macros of system
-headers, which are not read: the best-known names raise (`INT_MAX`), others are 0.
+0. A syntax error, a float, or an evaluated division by zero raises. Not covered: macros of system headers,
+which are not read. The best-known of them raise (`INT_MAX`), others count as 0.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _HEADER_MACROS = re.compile(
     rb"(?:CUB|CUDNN|CUBLAS|CUSPARSE|CUFFT|NCCL|NPP|THRUST)_(?:MAJOR|VER|VERSION)\w*"
 )
 BITS = 64
-# Of parentheses and unary operators.
+# Levels of parentheses and unary operators; bounds the recursion of the parser.
 MAX_NESTING = 150
+# A longer integer literal is an error.
 MAX_LITERAL_BYTES = 200
 
 
@@ -59,32 +60,36 @@ _ARITHMETIC: Mapping[bytes, Callable[[int, int], int]] = {
 
 
 def _wrap(number: int, unsigned: bool, bits: int = BITS) -> _Value:
-    """A number wrapped to an integer of `bits` bits, sign-extended unless `unsigned`."""
+    """The number wrapped to an integer of `bits` bits; sign-extended unless `unsigned`."""
     number &= (1 << bits) - 1
     return _Value(number - (1 << bits) if not unsigned and number >> (bits - 1) else number, unsigned)
 
 
-def _binary(sign: bytes, a: _Value, b: _Value, skipped: bool) -> _Value:
-    """The value of `a sign b`; `skipped`: by short-circuit evaluation, so that only its type matters."""
-    if sign == b",":
+def _binary(operator_text: bytes, a: _Value, b: _Value, skipped: bool) -> _Value:
+    """The value of `a sign b`.
+
+    `skipped`: whether short-circuit evaluation skips the expression; then only the type of the value matters,
+    and a division by zero is no error.
+    """
+    if operator_text == b",":
         return b
-    if sign in (b"&&", b"||"):
-        return _Value(int(bool(a.number and b.number if sign == b"&&" else a.number or b.number)))
-    if sign in (b"<<", b">>"):  # a negative count shifts the other way, as in g++
-        count = b.number if sign == b"<<" else -b.number
+    if operator_text in (b"&&", b"||"):
+        return _Value(int(bool(a.number and b.number if operator_text == b"&&" else a.number or b.number)))
+    if operator_text in (b"<<", b">>"):  # a negative count shifts the other way, as in g++
+        count = b.number if operator_text == b"<<" else -b.number
         return _wrap(a.number << min(count, BITS) if count > 0 else a.number >> min(-count, BITS), a.unsigned)
     unsigned = a.unsigned or b.unsigned
     x, y = _wrap(a.number, unsigned).number, _wrap(b.number, unsigned).number
-    if sign in _COMPARISONS:
-        return _Value(int(_COMPARISONS[sign](x, y)))
-    if sign in _ARITHMETIC:
-        return _wrap(_ARITHMETIC[sign](x, y), unsigned)
+    if operator_text in _COMPARISONS:
+        return _Value(int(_COMPARISONS[operator_text](x, y)))
+    if operator_text in _ARITHMETIC:
+        return _wrap(_ARITHMETIC[operator_text](x, y), unsigned)
     if y == 0:
         if skipped:
             return _Value(0, unsigned)
         raise UnevaluatedError("division by zero")
     quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-    return _wrap(quotient if sign == b"/" else x - quotient * y, unsigned)
+    return _wrap(quotient if operator_text == b"/" else x - quotient * y, unsigned)
 
 
 def _integer(token: bytes) -> _Value:
@@ -135,19 +140,19 @@ class _Parser:
         return token
 
     def expression(self, min_rank: int, skipped: bool) -> _Value:
-        """An expression whose binary operators have at least this rank."""
+        """Parse and evaluate an expression whose binary operators have at least rank `min_rank`."""
         value = self.unary(skipped)
         while (rank := _RANKS.get(self.peek(), -1)) >= min_rank:
-            sign, holds = self.take(), bool(value.number)
-            if sign == b"?":
-                yes = self.expression(0, skipped or not holds)
+            operator_text, holds = self.take(), bool(value.number)
+            if operator_text == b"?":
+                if_true = self.expression(0, skipped or not holds)
                 self.take(b":")
-                no = self.expression(rank, skipped or holds)
-                value = _wrap((yes if holds else no).number, yes.unsigned or no.unsigned)
+                if_false = self.expression(rank, skipped or holds)
+                value = _wrap((if_true if holds else if_false).number, if_true.unsigned or if_false.unsigned)
             else:
-                short_circuit = holds if sign == b"||" else not holds and sign == b"&&"
+                short_circuit = holds if operator_text == b"||" else not holds and operator_text == b"&&"
                 right = self.expression(rank + 1, skipped or short_circuit)
-                value = _binary(sign, value, right, skipped)
+                value = _binary(operator_text, value, right, skipped)
         return value
 
     def unary(self, skipped: bool) -> _Value:
@@ -177,7 +182,7 @@ class _Parser:
 
 
 def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) -> bool:
-    """Whether `#if expression` holds. `expression` has no comments.
+    """Whether `#if expression` holds; the expression has no comments.
 
     Raises:
         UnevaluatedError: it has no value, or depends on a header that is not read.
@@ -186,7 +191,7 @@ def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHe
 
 
 def number(expression: bytes) -> int | None:
-    """The value of an integer expression without names, or None."""
+    """The value of an integer expression without names; None: it has none."""
     try:
         return _value(expanded(expression, {}))
     except UnevaluatedError:

@@ -1,8 +1,8 @@
-"""Macros expanded, in `#if` lines and in code to be understood: objects, functions, `#`, `##`, variable
-arguments, `defined`, `__has_*`.
+"""Expands macros, in `#if` lines and in code.
 
-A definition is the bytes behind the macro's name in its `#define`: one with parameters begins with `(`. Not
-covered, so that it raises: `__VA_OPT__`, names outside ASCII, macros that mean another thing at each place
+Covered are object-like, function-like and variadic macros, `#`, `##`, `defined` and `__has_*`. A macro's body
+is the bytes behind its name in the `#define`; that of a function-like macro begins with `(`. Not covered, and
+raised as an error: `__VA_OPT__`, names outside ASCII, and macros whose value depends on the place
 (`__LINE__`).
 """
 
@@ -22,7 +22,7 @@ _ALTERNATIVES = {
     b"not_eq": b"!=", b"and_eq": b"&=", b"or_eq": b"|=", b"xor_eq": b"^=",
 }  # fmt: skip
 
-# What g++ 12 answers to `__has_cpp_attribute`; and what of its own it has.
+# The answers of g++ 12 to `__has_cpp_attribute`; below, GNU attributes and built-ins that it has.
 _STANDARD_ATTRIBUTES = {
     b"noreturn": b"200809", b"deprecated": b"201309", b"fallthrough": b"201603", b"maybe_unused": b"201603",
     b"likely": b"201803", b"unlikely": b"201803", b"no_unique_address": b"201803", b"nodiscard": b"201907",
@@ -40,27 +40,28 @@ _MOVING = frozenset(
     b"__LINE__ __COUNTER__ __INCLUDE_LEVEL__ __FILE__ __BASE_FILE__ __DATE__ __TIME__ __TIMESTAMP__ "
     b"__has_include_next".split()
 )
-# Defined by the compiler without a definition: their own names stand for it.
+# Macros that the compiler implements itself; each has its own name as its body here.
 BUILT_IN: dict[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
 _DEFINE = re.compile(rf"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)({REST_OF_LINE})".encode())
 _OPENING = re.compile(rb"\s*\(")
-# Macros without parameters stay names, as they may be sizes, unless their text is more than an expression.
+# The body of an object-like macro that is more than an expression, so that the macro has to be expanded.
 _STRUCTURE = re.compile(
     rb"[\[={;]|\b(?:__global__|void|extern|template|typedef|namespace)\b"
     rb"|\A\s*(?:(?:__\w+__|const|static|inline|unsigned|float|double|int|char)\b\s*)+\Z"
 )
+# Bounds against macros that expand exponentially: bytes of one text, tokens and depth of one expansion.
 MAX_EXPANDED_BYTES = 1 << 21
 MAX_TOKENS = 20_000
 MAX_DEPTH = 40
 
-# A token, and the macros that it came from: they are not expanded in it again.
+# A token, and the macros whose expansion gave it: these are not expanded in it again.
 Token = tuple[bytes, frozenset[bytes]]
-# Whether a header is known to be there: `"name"` or `<name>`.
+# Whether a header, given as `"name"` or `<name>`, is known to exist.
 HasHeader = Callable[[bytes], bool]
 
 
 class Definition(NamedTuple):
-    """A `#define`: the body with its parameters, on one line; where the directive ends."""
+    """A `#define`: its body, parameters included, on one line; and the offset at which the directive ends."""
 
     name: bytes
     body: bytes
@@ -68,24 +69,28 @@ class Definition(NamedTuple):
 
 
 def definition(text: bytes, start: int = 0) -> Definition | None:
-    """The `#define` that begins there, if one does."""
+    """The `#define` that begins at byte `start`; None: there is none."""
     match = _DEFINE.match(text, start)
     return match and Definition(match[1], re.sub(rb"\\\r?\n", b" ", match[2]).rstrip(), match.end())
 
 
-@lru_cache(maxsize=4)  # of all who read a text's macros
+@lru_cache(maxsize=4)  # several readers ask for the macros of one text
 def definitions(text: bytes) -> tuple[Definition, ...]:
     """Every `#define` of a text without comments, in order."""
     return tuple(filter(None, (definition(text, line.start()) for line in directives(text))))
 
 
 class UnevaluatedError(Exception):
-    """A condition has no value that can be known here; the text says why."""
+    """A condition has no value that can be known here; the message says why."""
 
 
 @dataclass(frozen=True)
 class _Macro:
-    """`groups`: the words of the body, those that `##` joins together; `#x` is one word."""
+    """A parsed macro definition. `parameters` is None for an object-like macro.
+
+    `groups` are the words of the body. Words joined by `##` form one group, and `#x` is one word: the body `a
+    ## b + #a` has the groups (a, b), (+), (#a).
+    """
 
     parameters: tuple[bytes, ...] | None
     variadic: bool
@@ -93,7 +98,7 @@ class _Macro:
 
 
 def _tokens(text: bytes) -> list[bytes]:
-    """The tokens of a text without comments; `and` is `&&`, and so on."""
+    """The tokens of a text without comments, alternative spellings replaced: `and` is `&&`."""
     return [_ALTERNATIVES.get(token, token) for token in tokens(text)]
 
 
@@ -127,11 +132,14 @@ def _macro(definition: bytes) -> _Macro:
 class _Expander:
     macros: Mapping[bytes, bytes]
     has_header: HasHeader
-    left: int = MAX_TOKENS
+    budget: int = MAX_TOKENS
     depth: int = 0
 
     def expand(self, tokens_in: Iterable[Token], argument: bool = False) -> list[Token]:
-        """Everything expanded; in an argument of a macro, `defined` is a name like others, as for g++."""
+        """All tokens with macros expanded.
+
+        In a macro argument, `defined` is an ordinary name, as in g++.
+        """
         todo, out = [*tokens_in][::-1], list[Token]()
         while todo:
             self.spend(1)
@@ -147,16 +155,16 @@ class _Expander:
                 if macro.parameters is None:
                     todo += self.replaced(macro, {}, hidden | {text})[::-1]
                 elif todo and todo[-1][0] == b"(":
-                    inside, last = _bracketed(todo)
-                    given_to = _arguments(macro.parameters, macro.variadic, inside)
-                    todo += self.replaced(macro, given_to, (hidden & last) | {text})[::-1]
+                    inner, last = _bracketed(todo)
+                    argument_of = _arguments(macro.parameters, macro.variadic, inner)
+                    todo += self.replaced(macro, argument_of, (hidden & last) | {text})[::-1]
                 else:
                     out.append((text, hidden))
         return out
 
     def spend(self, count: int) -> None:
-        self.left -= count
-        if self.left < 0 or self.depth > MAX_DEPTH:
+        self.budget -= count
+        if self.budget < 0 or self.depth > MAX_DEPTH:
             raise UnevaluatedError("its macros expand to too much")
 
     def defined(self, todo: list[Token]) -> bytes:
@@ -169,7 +177,7 @@ class _Expander:
         return b"1" if names[0] in self.macros else b"0"
 
     def answer(self, question: bytes, todo: list[Token]) -> bytes:
-        """What a `__has_...` with its brackets comes to."""
+        """The value of a `__has_...` query; its parenthesised argument is taken off `todo`."""
         if question not in _QUESTIONS or not todo or todo[-1][0] != b"(":
             raise UnevaluatedError(f"the value of {question.decode()} is not known")
         words, _ = _bracketed(todo)
@@ -177,22 +185,22 @@ class _Expander:
             words = self.expand(words, argument=True)
         text = b"".join(word for word, _ in words)
         if question == _INCLUDE:
-            known = b"1" if _HEADER.fullmatch(text) and self.has_header(text) else None
+            reply = b"1" if _HEADER.fullmatch(text) and self.has_header(text) else None
         elif question == _BUILTIN:
-            known = b"1" if text in _GNU else None
+            reply = b"1" if text in _GNU else None
         else:
             scope, _, name = text.replace(b"__", b"").rpartition(b"::")
-            known = b"0" if scope not in (b"", b"gnu") else b"1" if name in _GNU else None
-            known = known if scope else _STANDARD_ATTRIBUTES.get(name, known)
-        if known is None:
+            reply = b"0" if scope not in (b"", b"gnu") else b"1" if name in _GNU else None
+            reply = reply if scope else _STANDARD_ATTRIBUTES.get(name, reply)
+        if reply is None:
             asked = text.decode("utf-8", "replace")
             raise UnevaluatedError(f"{question.decode()}({asked}) depends on the machine")
-        return known
+        return reply
 
     def replaced(
         self, macro: _Macro, arguments: Mapping[bytes, list[Token]], hidden: frozenset[bytes]
     ) -> list[Token]:
-        """The body of a macro with its arguments in place."""
+        """The body of a macro with its arguments substituted."""
         out: list[Token] = []
         for group in macro.groups:
             joined: list[Token] = []
@@ -209,7 +217,7 @@ class _Expander:
         return out
 
     def part(self, word: bytes, arguments: Mapping[bytes, list[Token]], whole: bool) -> list[Token]:
-        """A word of a body; an argument is expanded first where it stands by itself."""
+        """The tokens for one word of a body; an argument that is not an operand of `##` is expanded first."""
         if word[:1] == b"#" and word[1:] in arguments:
             return [(b'"' + b"".join(text for text, _ in arguments[word[1:]]) + b'"', frozenset())]
         if word not in arguments or not whole:
@@ -221,21 +229,21 @@ class _Expander:
 
 
 def _bracketed(todo: list[Token]) -> tuple[list[Token], frozenset[bytes]]:
-    """What the bracket on top of `todo` holds, taken off with it, and what the closing bracket came from."""
-    taken, depth = list[Token](), 0
+    """Take the parentheses on top of `todo` off it; returns the tokens inside, and the `)`'s origins."""
+    inner, depth = list[Token](), 0
     while todo:
         token = todo.pop()
         depth += (token[0] == b"(") - (token[0] == b")")
         if depth == 0:
-            return taken[1:], token[1]
-        taken.append(token)
+            return inner[1:], token[1]
+        inner.append(token)
     raise UnevaluatedError("a bracket is not closed")
 
 
-def _arguments(names: tuple[bytes, ...], variadic: bool, inside: list[Token]) -> dict[bytes, list[Token]]:
+def _arguments(names: tuple[bytes, ...], variadic: bool, inner: list[Token]) -> dict[bytes, list[Token]]:
     parts: list[list[Token]] = [[]]
     depth = 0
-    for token in inside:
+    for token in inner:
         depth += (token[0] == b"(") - (token[0] == b")")
         if token[0] == b"," and depth == 0 and not (variadic and len(parts) == len(names)):
             parts.append([])
@@ -243,7 +251,7 @@ def _arguments(names: tuple[bytes, ...], variadic: bool, inside: list[Token]) ->
             parts[-1].append(token)
     if variadic and len(parts) == len(names) - 1:
         parts.append([])
-    if len(parts) != len(names) and (names or inside):
+    if len(parts) != len(names) and (names or inner):
         raise UnevaluatedError(f"a macro with {len(names)} parameters is given {len(parts)} arguments")
     return dict(zip(names, parts, strict=False))
 
@@ -258,17 +266,17 @@ def _pasted(left: Token, right: Token) -> Token:
 def expanded(
     text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader = lambda _: False
 ) -> list[bytes]:
-    """The tokens of a condition with its macros expanded, `defined` and `__has_...` answered by numbers.
+    """The tokens of a condition with its macros expanded; `defined` and `__has_...` become numbers.
 
     Raises:
-        UnevaluatedError: a macro that is not understood, or a question that nothing here answers.
+        UnevaluatedError: a macro is not understood, or a query has no known answer.
     """
     start: list[Token] = [(token, frozenset()) for token in _tokens(text)]
     return [token for token, _ in _Expander(macros, has_header).expand(start)]
 
 
 def expanded_text(text: bytes, macros: Mapping[bytes, bytes]) -> bytes | None:
-    """The tokens of `expanded` as one line; None: a macro that is not understood."""
+    """The tokens of `expanded` joined to one line; None: a macro is not understood."""
     try:
         return b" ".join(expanded(text, macros))
     except UnevaluatedError:
@@ -276,22 +284,29 @@ def expanded_text(text: bytes, macros: Mapping[bytes, bytes]) -> bytes | None:
 
 
 def without_macros(text: bytes) -> tuple[bytes, Mapping[str, str]]:
-    """The text without directives and with macros expanded, except those that are kept as names."""
+    """The text without directives and with its macros expanded; and the body of each object-like macro.
+
+    Object-like macros whose body is an expression stay names in the text, since they may be sizes.
+    """
     macros = {definition.name: definition.body for definition in definitions(text)}
-    kept = {
+    kept_names = {
         n for n, body in macros.items() if body[:1] != b"(" and body.strip() and not _STRUCTURE.search(body)
     }
-    wanted = {name: body for name, body in macros.items() if name not in kept}
-    text = _expanded_in(DIRECTIVE.sub(b" ", text), wanted)
-    plain = {n.decode(): _expanded_in(body.strip(), wanted) for n, body in macros.items() if body[:1] != b"("}
+    bodies_to_expand = {name: body for name, body in macros.items() if name not in kept_names}
+    text = _expanded_in(DIRECTIVE.sub(b" ", text), bodies_to_expand)
+    plain = {
+        n.decode(): _expanded_in(body.strip(), bodies_to_expand)
+        for n, body in macros.items()
+        if body[:1] != b"("
+    }
     return text, {name: body.decode("latin-1") for name, body in plain.items() if body}
 
 
-def _expanded_in(text: bytes, wanted: Mapping[bytes, bytes]) -> bytes:
-    """The text with these macros expanded; a call that makes too much of itself stays."""
+def _expanded_in(text: bytes, macros: Mapping[bytes, bytes]) -> bytes:
+    """The text with these macros expanded; a call that cannot be expanded stays as it is."""
     out, at, size = list[bytes](), 0, 0
-    for match in IDENTIFIER.finditer(text) if wanted else ():
-        body = wanted.get(match[0])
+    for match in IDENTIFIER.finditer(text) if macros else ():
+        body = macros.get(match[0])
         if body is None or match.start() < at or size > MAX_EXPANDED_BYTES:
             continue
         end: int | None = match.end()
@@ -300,7 +315,7 @@ def _expanded_in(text: bytes, wanted: Mapping[bytes, bytes]) -> bytes:
             end = closing(text, opening.end() - 1) if opening else None
         if end is None:
             continue
-        expansion = expanded_text(text[match.start() : end], wanted)
+        expansion = expanded_text(text[match.start() : end], macros)
         if expansion is not None:
             out += [text[at : match.start()], expansion]
             at, size = end, size + len(expansion)

@@ -1,7 +1,8 @@
-"""Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__` or
-to other annotations, `push_macro` and `pop_macro`.
+"""Macros around declarations that the grammar cannot parse or that change what is declared.
 
-Not covered: expanding macros (`macro_statements` does, where a call makes kernels or begins one).
+These are calls and attributes that hide a kernel, macros that expand to `__global__` or other annotations,
+and `push_macro` and `pop_macro`. Not covered: expanding a macro call that makes or begins a kernel
+(`macro_statements`).
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _NOT_CALLED = frozenset(
     b"__attribute__ __declspec __align__ __launch_bounds__".split()
 )
 MARK = re.compile(rb"__global__(?<!\w__global__)\b")  # begins with what is quickly found
-# What a macro that only annotates a declaration expands to; the words are those of `_ANNOTATIONS` macros too.
+# One annotation in a macro's body; a word counts if it is in `_ANNOTATIONS` or names an annotating macro.
 _ANNOTATION = re.compile(
     rb"\s*(?:(?P<list>\[)(?=\[)|(?:__attribute__|__declspec|__align__|__builtin_align__|alignas|__launch_bounds__|"
     rb"__cluster_dims__|__block_size__|__maxnreg__)\s*(?P<call>\()|(?P<word>\w+))"
 )
-# What no statement inside a function says.
+# Words that never occur in a statement inside a function.
 _DECLARES = re.compile(rb"\b(?:__global__|__device__|namespace|extern|template|typedef|class|struct)\b")
 _HEAD_END = re.compile(rb"[;{]")
 _FOLLOWS = re.compile(rb"\s*[\w:]")
@@ -59,8 +60,10 @@ MAX_CALL_BYTES = 10_000
 
 @dataclass(frozen=True)
 class GlobalMacros:
-    """Macros that expand to `__global__`: `words` to the qualifiers of a header, `headers` the same but
-    function-like, `makers` to whole kernels.
+    """The macros that expand to `__global__`.
+
+    `words` expand to qualifiers (`#define KERNEL extern "C" __global__`), `headers` are function-like and
+    expand to a kernel's header, `makers` expand to whole kernels.
     """
 
     words: frozenset[bytes] = frozenset()
@@ -73,7 +76,7 @@ class GlobalMacros:
         return self.words | self.headers | self.makers
 
 
-@lru_cache(maxsize=2)  # of all who read a text's macros
+@lru_cache(maxsize=2)  # several readers ask for the macros of one text
 def global_macros(bare: bytes) -> GlobalMacros:
     """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
     if MARK.search(bare) is None:
@@ -82,38 +85,40 @@ def global_macros(bare: bytes) -> GlobalMacros:
     words: set[bytes] = set()
     headers: set[bytes] = set()
     makers: set[bytes] = set()
-    size = -1
-    while size != len(words) + len(headers) + len(makers):
-        size = len(words) + len(headers) + len(makers)
-        for name, call, body in defines:
-            used = {*IDENTIFIER.findall(body)}
-            if used & makers or (b"{" in body and used & {b"__global__", *words, *headers}):
+    count = -1
+    while count != len(words) + len(headers) + len(makers):
+        count = len(words) + len(headers) + len(makers)
+        for name, function_like, body in defines:
+            names_in_body = {*IDENTIFIER.findall(body)}
+            if names_in_body & makers or (b"{" in body and names_in_body & {b"__global__", *words, *headers}):
                 makers.add(name)
-            elif used & {b"__global__", *words, *headers} and not body.rstrip().endswith(b";"):
-                (headers if call or used & headers else words).add(name)
+            elif names_in_body & {b"__global__", *words, *headers} and not body.rstrip().endswith(b";"):
+                (headers if function_like or names_in_body & headers else words).add(name)
     words, headers = words - headers - makers, headers - makers
     return GlobalMacros(frozenset(words), frozenset(headers), frozenset(makers))
 
 
 def annotating(bare: bytes) -> Mapping[bytes, frozenset[bytes]]:
-    """The macros that expand to annotations of declarations alone, such as `HD` for `__host__ __device__` and
-    `ALIGNED(n)`, or (without parameters) to nothing; with the words that they expand to.
+    """The macros that expand to nothing but annotations, with the words they expand to.
+
+    Such as `HD` for `__host__ __device__`, `ALIGNED(n)` for `__align__(n)`, and macros without parameters
+    that expand to nothing.
     """
     bodies = grouped((macro.name, macro.body) for macro in definitions(bare))
     words_of: dict[bytes, frozenset[bytes]] = {}
-    size = -1
-    while size != len(words_of):
-        size = len(words_of)
+    count = -1
+    while count != len(words_of):
+        count = len(words_of)
         for name in bodies.keys() - words_of.keys():
             words = [_annotations(_PARAMETERS.sub(b"", body), words_of) for body in bodies[name]]
-            call = any(body.startswith(b"(") for body in bodies[name])
-            if None not in words and (any(words) or (not call and bare.count(name) > 1)):
+            function_like = any(body.startswith(b"(") for body in bodies[name])
+            if None not in words and (any(words) or (not function_like and bare.count(name) > 1)):
                 words_of[name] = frozenset[bytes]().union(*filter(None, words))
     return words_of
 
 
 def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozenset[bytes] | None:
-    """The words of a macro's body that is nothing but annotations; None: it is more."""
+    """The annotations in a macro's body; None: the body has something else."""
     at, words = 0, set[bytes]()
     body = body.strip()
     while at < len(body):
@@ -133,13 +138,13 @@ def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozen
 
 
 def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    """Where macros are used outside of directives, with the arguments that they are given."""
+    """The spans of the uses of these macros outside directives, arguments included."""
     if names := sorted(names):
         code = blank_directives(bare)
         for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(\s*\()?", code):
             end = closing(code, match.end() - 1, MAX_CALL_BYTES) if match[1] else None
-            taken = end is not None and _FOLLOWS.match(code, end)
-            yield match.start(), end if taken and end else match.start(1) if match[1] else match.end()
+            is_call = end is not None and _FOLLOWS.match(code, end)
+            yield match.start(), end if is_call and end else match.start(1) if match[1] else match.end()
 
 
 # `namespace EXPORT name {`: of several words the last one is the name; an `__attribute__` is on either side.
@@ -150,27 +155,29 @@ _NAMESPACE_HEAD = re.compile(
 
 
 def namespace_words(bare: bytes) -> Iterator[tuple[int, int]]:
-    """What stands in the heads of namespaces and is no name: macros, attributes."""
+    """The spans in the heads of namespaces that are not the name: macros and attributes."""
     for match in _NAMESPACE_HEAD.finditer(bare):
         yield from (match.span(group) for group in (1, 3) if match[group])
 
 
 def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """The uses of macros that stand for whole statements or for braces around some, which the grammar would
-    take for names, types or calls: each with what is read in its place, braces or an empty statement.
+    """Uses of macros for whole statements, or for braces around some, as (start, end, replacement).
+
+    The grammar would take such a use for a name, type or call. The replacement is the braces that the macro
+    opens or closes, or `;`.
     """
     bodies = {macro.name: _PARAMETERS.sub(b"", macro.body).split() for macro in definitions(bare)}
     calls = {macro.name for macro in definitions(bare) if macro.body.startswith(b"(")}
     braces: dict[bytes, int] = {}
-    size = -1
-    while size != len(braces):
-        size = len(braces)
+    count = -1
+    while count != len(braces):
+        count = len(braces)
         for name, words in bodies.items():
             if words and (words[-1][-1:] in (b";", b"{", b"}") or words[-1] in braces) and name not in braces:
                 text = b" ".join(words)
                 if not _DECLARES.search(text):
-                    inside = sum(braces.get(word, 0) for word in IDENTIFIER.findall(text))
-                    braces[name] = text.count(b"{") - text.count(b"}") + inside
+                    nested = sum(braces.get(word, 0) for word in IDENTIFIER.findall(text))
+                    braces[name] = text.count(b"{") - text.count(b"}") + nested
     if not braces:
         return
     code = blank_directives(bare)
@@ -188,9 +195,11 @@ def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 class Opened(NamedTuple):
-    """The use of a macro that only opens blocks around declarations or closes them, such as `LIB_BEGIN` for
-    `namespace lib {`: its span; the heads of the blocks that it opens; how many blocks it closes; how many
-    blocks that no macro opens are around it.
+    """A use of a macro that only opens blocks around declarations, or closes them.
+
+    With `#define LIB_BEGIN namespace lib {` and `#define LIB_END }`, the use of LIB_BEGIN has `heads`
+    (b"namespace lib",) and `closes` 0, that of LIB_END has no heads and `closes` 1. `start` and `end` are the
+    use's span. `inside` is how many blocks are open there that no macro opened.
     """
 
     start: int
@@ -203,59 +212,71 @@ class Opened(NamedTuple):
 _BLOCK_HEAD = rb"(?:inline\s+)?namespace\b[\w:\s]*|extern\s*\"[^\"\n]*\"\s*"
 _BLOCKS = re.compile(rb"\s*(?:(" + _BLOCK_HEAD + rb")\{|(\}))")
 _ONLY_HEAD = re.compile(rb"\s*(?:" + _BLOCK_HEAD + rb")\Z")
+_OPENS_OR_CLOSES = re.compile(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}")
 _BRACE = re.compile(rb"\s*\{")
 
 
 def blocks_opened(text: bytes, bare: bytes) -> list[Opened]:
     """The uses of macros that only open or close blocks around declarations, in order.
 
-    Of one that stands for the head alone, as in `VERSION { ... }`, the braces belong to it.
+    If a macro is only the head of a block, as in `VERSION { ... }`, the braces in the code count as its own:
+    there is one entry for `VERSION {` and one for its `}`.
     """
     bodies = {macro.name: macro.body for macro in definitions(text)}
-    opening = sorted(
+    names = sorted(
         name for name, body in bodies.items()
-        if (re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body)
-        or _ONLY_HEAD.match(body)
+        if (_OPENS_OR_CLOSES.search(body) and b";" not in body) or _ONLY_HEAD.match(body)
     )  # fmt: skip
-    opened = list[Opened]()
-    if not opening:
-        return opened
+    if not names:
+        return []
+    uses = list[Opened]()
     code = blank_directives(bare)
-    depth = inside = last = 0
-    for match in re.finditer(rb"\b(?:" + b"|".join(opening) + rb")\b", code):
-        end = match.end()
-        inside += code.count(b"{", last, match.start()) - code.count(b"}", last, match.start())
-        last = match.start()
+    macro_depth = 0  # blocks that macros have opened and not closed
+    brace_depth = last = 0  # braces of the code that are open at byte `last`
+    for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b", code):
+        start, end = match.span()
+        brace_depth += code.count(b"{", last, start) - code.count(b"}", last, start)
+        last = start
         if bodies[match[0]].startswith(b"("):
             end = closing(code, len(code) - len(code[end:].lstrip())) or 0
-        words = expanded_text(text[match.start() : end], bodies) if end else None
-        if words is None:
+        expansion = expanded_text(text[start:end], bodies) if end else None
+        if expansion is None:
             continue
-        brace = _BRACE.match(code, end) if _ONLY_HEAD.match(words) else None
-        closed = closing(code, brace.end() - 1, len(code)) if brace else None
-        if brace and closed:
-            words, end = words + b"{", brace.end()
-            opened.append(Opened(closed - 1, closed, (), 1, inside))
-        heads, closes, at = list[bytes](), 0, 0
-        while block := _BLOCKS.match(words, at):
-            at = block.end()
-            if block[1]:
-                heads.append(b" ".join(block[1].replace(b" :: ", b"::").split()))
-            elif heads:
-                heads.pop()
-            else:
-                closes += 1
-        if words and not words[at:].strip() and closes <= depth:  # others are braces of statements
-            depth += 0 if brace else len(heads) - closes
-            around = inside - sum(match.start() < each.start for each in opened)  # braces of macros apart
-            around += bool(brace and closed)
-            opened.append(Opened(match.start(), end, tuple(heads), closes, max(0, around)))
-    return sorted(opened)
+        brace = _BRACE.match(code, end) if _ONLY_HEAD.match(expansion) else None
+        brace_end = closing(code, brace.end() - 1, len(code)) if brace else None
+        if brace and brace_end:
+            expansion, end = expansion + b"{", brace.end()
+            uses.append(Opened(brace_end - 1, brace_end, (), 1, brace_depth))
+        heads, closes, only_blocks = _blocks_in(expansion)
+        if only_blocks and closes <= macro_depth:  # more would be the closing braces of statements
+            macro_depth += 0 if brace else len(heads) - closes
+            # Without the braces that belong to macros: those whose `}`, already listed, is further on.
+            inside = brace_depth - sum(start < use.start for use in uses) + bool(brace and brace_end)
+            uses.append(Opened(start, end, heads, closes, max(0, inside)))
+    return sorted(uses)
+
+
+def _blocks_in(expansion: bytes) -> tuple[tuple[bytes, ...], int, bool]:
+    """The block heads that an expansion leaves open, the number of earlier blocks it closes, and a flag.
+
+    The flag is True if the expansion has nothing else.
+    """
+    heads, closes, at = list[bytes](), 0, 0
+    while block := _BLOCKS.match(expansion, at):
+        at = block.end()
+        if block[1]:
+            heads.append(b" ".join(block[1].replace(b" :: ", b"::").split()))
+        elif heads:
+            heads.pop()
+        else:
+            closes += 1
+    return tuple(heads), closes, bool(expansion) and not expansion[at:].strip()
 
 
 def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
-    """Where kernels with a body begin, judged by keywords alone: at `__global__`, or at the macro that
-    expands to it.
+    """The offsets at which kernels with a body begin, judged by keywords alone.
+
+    An offset is that of `__global__`, or of the macro that expands to it.
     """
     if MARK.search(bare) is None:
         return
@@ -277,14 +298,16 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
 
 
 def without_attributes(header: bytes) -> bytes:
-    """A header with `__launch_bounds__(...)`, similar attributes and macro calls in their place blanked."""
+    """The header with `__launch_bounds__(...)`, similar attributes, and macros in their place blanked."""
     known = blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
     return blanked(known, _unnamed_calls(known))
 
 
 def readable(text: bytes, bare: bytes) -> bytes:
-    """Text of equal length for the parser: without attributes unknown to the grammar, and without macro
-    calls lacking a semicolon before a declaration. The grammar would parse either as a separate declaration.
+    """The text for the parser, at equal length, without what the grammar would misparse.
+
+    Blanked are attributes unknown to the grammar, and macro calls without a semicolon before a declaration.
+    It would take either for a separate declaration.
     """
     if MARK.search(bare) is None:
         return text
@@ -297,16 +320,16 @@ def readable(text: bytes, bare: bytes) -> bytes:
 
 
 def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
-    """The text with spans, given in order, replaced by blanks."""
+    """The text with the spans (in order) replaced by blanks."""
     return replaced(text, ((start, end, b"") for start, end in spans))
 
 
 def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """The text with spans, given in order, replaced by signs and blanks."""
+    """The text with each span (start, end, replacement) replaced, padded with blanks; spans are in order."""
     out, at = [], 0
-    for start, end, signs in spans:
+    for start, end, replacement in spans:
         if start >= at:
-            out += [text[at:start], signs, text[start + len(signs) : end].translate(BLANK)]
+            out += [text[at:start], replacement, text[start + len(replacement) : end].translate(BLANK)]
             at = end
     return b"".join([*out, text[at:]])
 
@@ -316,7 +339,7 @@ def _with_arguments(bare: bytes, match: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _unnamed_calls(bare: bytes) -> Iterator[tuple[int, int]]:
-    """Macro calls between `__global__` and the name of the kernel."""
+    """The spans of macro calls between `__global__` and the kernel's name."""
     for match in _UNNAMED.finditer(bare):
         end = None if match[1] in _NOT_CALLED else closing(bare, match.end(), MAX_CALL_BYTES)
         if end is not None and _NAMED.match(bare, end):
@@ -324,9 +347,9 @@ def _unnamed_calls(bare: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
-    """Macro calls that are a statement of their own, without a semicolon, before a possible kernel."""
+    """The spans of macro calls that form a statement without a semicolon before a possible kernel."""
     last = 0
-    for match in _CALL.finditer(b"\n" + bare):  # each place is one further on than in `bare`
+    for match in _CALL.finditer(b"\n" + bare):  # so offsets are one higher than in `bare`
         if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
             continue
         end = closing(bare, match.end() - 1, MAX_CALL_BYTES)
@@ -336,7 +359,7 @@ def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _statement_starts(bare: bytes, at: int, last: int) -> bool:
-    """Whether the line at `at` begins a statement; `last` is the end of the previous lone macro call."""
+    """Whether a statement begins at byte `at`; `last` is the end of the previous lone macro call."""
     first = max(0, at - GAP_BYTES)
     end = first + len(bare[first:at].rstrip())
     if end <= last or bare[end - 1 : end] in (b";", b"}", b"{"):

@@ -1,8 +1,8 @@
-"""Local includes spliced in and conditionals resolved; macros, code and system includes stay as written.
+"""Splices local includes in and resolves conditionals; macros, code and system includes stay as written.
 
 The result is one text and a map back to the files. `#if` is evaluated as the device compiler would. A branch
-whose condition cannot be evaluated is left out, as by g++ after a syntax error, and the condition is kept.
-Not covered: expanding macros in code.
+whose condition cannot be evaluated is left out, as g++ does after a syntax error, and the condition is
+recorded. Not covered: expanding macros in code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcurate.records import Condition, Span
 Resolve = Callable[[str, str], str | None]
 Read = Callable[[str], bytes | None]
 
-# What nvcc 13.0 with g++ 12 defines for sm_90a on Linux, as far as code is likely to ask.
+# Macros that nvcc 13.0 with g++ 12 defines for sm_90a on Linux, as far as code is likely to test them.
 _DEFINED = b"""
 __CUDACC__=1 __NVCC__=1 __CUDA_ARCH__=900 __CUDA_ARCH_LIST__=900 __CUDA_ARCH_FEAT_SM90_ALL=1
 __CUDA_ARCH_SPECIFIC__=900 __CUDA_ARCH_FAMILY_SPECIFIC__=900 CUDART_VERSION=13000 CUDA_VERSION=13000
@@ -37,11 +37,12 @@ __LONG_MAX__=0x7fffffffffffffffL __BYTE_ORDER__=1234 __ORDER_LITTLE_ENDIAN__=123
 __cpp_constexpr=201603L __cpp_if_constexpr=201606L __cpp_inline_variables=201606L __cpp_exceptions=199711L
 """
 PREDEFINED: Mapping[bytes, bytes] = BUILT_IN | {
-    name: value for name, _, value in (each.partition(b"=") for each in _DEFINED.split())
+    name: value for name, _, value in (word.partition(b"=") for word in _DEFINED.split())
 }
+# Bounds against includes that multiply: bytes of a unit, nested includes.
 MAX_BYTES = 32 << 20
-KERNEL_MARK = b"__global__"
 MAX_DEPTH = 60
+KERNEL_MARK = b"__global__"
 
 _DIRECTIVE = re.compile(
     rb"^[ \t]*#[ \t]*(include|define|undef|if|ifdef|ifndef|elif|elifdef|elifndef|else|endif|pragma)\b",
@@ -70,13 +71,13 @@ _THERE = re.compile(
 )
 _ONCE = re.compile(rb"[ \t]*once\b")
 _NAMED = re.compile(rb"[ \t]*([A-Za-z_]\w*)(.*)", re.DOTALL)
-# So much of a condition's text is kept.
+# Characters of a condition's text that a record keeps.
 MAX_SHOWN = 500
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of bytes taken over as it is: where it is in the text, and where it came from."""
+    """A run of bytes copied unchanged: its offset in the text, and its file and span there."""
 
     at: int
     path: str
@@ -86,7 +87,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Hidden:
-    """A branch that is left out though it holds a `__global__`: the condition, and its undefined names."""
+    """A dead branch that contains `__global__`: its condition, and the undefined names in the condition."""
 
     path: str
     line: int
@@ -96,11 +97,11 @@ class Hidden:
 
 @dataclass
 class Text:
-    """A translation unit in one piece.
+    """A translation unit as one text.
 
-    `conditions` counts the `#if` and its like that were asked; `unevaluated` are those without an answer.
-    `hidden` are the conditions that leave out a `__global__`, with the names that they ask for. `not_found`
-    are the includes of files that are neither in the tree nor standard headers.
+    `pieces` map it back to `files`. `conditions` counts the `#if` and similar directives that were evaluated;
+    `unevaluated` are those without a known value. `hidden` are conditions that leave out a `__global__`.
+    `not_found` are includes that are neither in the tree nor standard headers.
     """
 
     source: bytes
@@ -114,19 +115,19 @@ class Text:
 
     @property
     def end(self) -> int:
-        """Where the text of the files ends."""
+        """The offset behind the last byte that comes from a file."""
         last = self.pieces[-1] if self.pieces else Piece(0, "", 0, 0)
         return last.at + max(1, last.end - last.start)
 
     def origin(self, at: int) -> tuple[str, int]:
-        """The file and byte that a byte of the text came from."""
+        """The file, and the offset in it, that a byte of the text came from."""
         piece = self.pieces[max(0, bisect_right(self.pieces, at, key=lambda p: p.at) - 1)]
         return piece.path, piece.start + at - piece.at
 
     def span(self, start: int, end: int) -> Span:
-        """The span in its file that goes from one byte of the text to another (exclusive).
+        """The file span of the text's bytes from `start` to `end` (exclusive).
 
-        Where text was spliced in between, the span is of the file in which it starts and ends.
+        If an include was spliced in between, it is the span of the file in which the range starts and ends.
         """
         path, first = self.origin(start)
         last_path, last = self.origin(end - 1)
@@ -135,7 +136,7 @@ class Text:
         return Span(path, first, last + 1, self.line(path, first), self.line(path, last))
 
     def line(self, path: str, at: int) -> int:
-        """The line of a byte of a file, from 1."""
+        """The line, from 1, of a byte of a file."""
         if path not in self._lines:
             self._lines[path] = [m.end() for m in re.finditer(rb"\n", self.files[path])]
         return bisect_right(self._lines[path], at) + 1
@@ -165,32 +166,33 @@ class _Splicer:
         self.size += end - start
 
     def file(self, path: str, source: bytes) -> None:
+        """Append a file to the text, its includes spliced in and its dead branches left out."""
         source = without_byte_order_mark(source)
         self.files[path] = source
         self.stack.append(path)
         clean = blank_comments(source, line_breaks=False)
-        # One entry a nesting level: (this branch is taken, some branch was taken, the outside is taken).
+        # For each nesting level: (this branch is live, a branch of it was live, the enclosing code is live).
         levels: list[tuple[bool, bool, bool]] = []
-        asked: list[Hidden] = []
+        skipped: list[Hidden] = []  # the condition of the dead branch, if the code is in one
         live, at = True, 0
         for match in directives(clean, _DIRECTIVE):
             start = match.start()
             if start < at:
                 continue
             end = _line_end(clean, match.end())
-            word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+            word, operand = match[1], clean[match.end() : end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
             if live:
                 self.emit(path, source, at, start)
-            if not live and asked and KERNEL_MARK in clean[at:start]:
-                self.hidden.append(asked[-1])
+            if not live and skipped and KERNEL_MARK in clean[at:start]:
+                self.hidden.append(skipped[-1])
             if word not in (b"include", b"define", b"undef", b"pragma"):
-                was, live = live, self.condition(word, rest, levels, live, match.start(1))
+                was_live, live = live, self.condition(word, operand, levels, live, match.start(1))
                 if live:
-                    asked = []
-                elif was or not asked:
-                    asked = [self.asked(path, word, rest, match.start(1))]
+                    skipped = []
+                elif was_live or not skipped:
+                    skipped = [self.skipped_branch(path, word, operand, match.start(1))]
             elif live:
-                self.directive(path, source, word, rest, start, end)
+                self.directive(path, source, word, operand, start, end)
             at = end
         if live:
             self.emit(path, source, at, len(source))
@@ -199,16 +201,17 @@ class _Splicer:
         self.stack.pop()
 
     def join(self, path: str, source: bytes) -> None:
-        """A file without a last line end must not run into what follows."""
+        """End the last line, so that a file without a final line break does not run into what follows."""
         self.pieces.append(Piece(self.size, path, len(source), len(source)))
         self.out.append(b"\n")
         self.size += 1
 
     def condition(
-        self, word: bytes, rest: bytes, levels: list[tuple[bool, bool, bool]], live: bool, at: int
+        self, word: bytes, operand: bytes, levels: list[tuple[bool, bool, bool]], live: bool, at: int
     ) -> bool:
+        """Update `levels` for a conditional directive; returns whether the code behind it is live."""
         if word in (b"if", b"ifdef", b"ifndef"):
-            holds = live and self.holds(word, rest, at)
+            holds = live and self.holds(word, operand, at)
             levels.append((holds, holds, live))
             return holds
         if not levels:
@@ -216,57 +219,63 @@ class _Splicer:
         _, any_taken, outside = levels.pop()
         if word == b"endif":
             return outside
-        holds = outside and not any_taken and (word == b"else" or self.holds(word, rest, at))
+        holds = outside and not any_taken and (word == b"else" or self.holds(word, operand, at))
         levels.append((holds, any_taken or holds, outside))
         return holds
 
-    def asked(self, path: str, word: bytes, rest: bytes, at: int) -> Hidden:
-        """A condition that leaves out its branch, as it is reported."""
-        text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
-        names = (name for name in IDENTIFIER.findall(rest) if name not in self.macros and name != b"defined")
+    def skipped_branch(self, path: str, word: bytes, operand: bytes, at: int) -> Hidden:
+        """The record of a condition whose branch is left out."""
+        text = b" ".join((b"#" + word + operand).split()).decode("utf-8", "replace")[:MAX_SHOWN]
+        names = (
+            name for name in IDENTIFIER.findall(operand) if name not in self.macros and name != b"defined"
+        )
         return Hidden(
             path, self.files[path].count(b"\n", 0, at) + 1, text,
             tuple(name.decode() for name in dict.fromkeys(names)),
         )  # fmt: skip
 
-    def holds(self, word: bytes, rest: bytes, at: int) -> bool:
-        """Whether a condition at a byte of the current file holds; one without an answer is kept as such."""
+    def holds(self, word: bytes, operand: bytes, at: int) -> bool:
+        """Whether the condition at byte `at` of the current file holds.
+
+        One that cannot be evaluated does not hold, and is recorded in `conditions`.
+        """
         path = self.stack[-1]
         self.conditions.setdefault((path, at))
         try:
             if word in (b"if", b"elif"):
-                return evaluate(rest, self.macros, self.has_header)
-            if match := _NAMED.match(rest):
+                return evaluate(operand, self.macros, self.has_header)
+            if match := _NAMED.match(operand):
                 return (match[1] in self.macros) != word.endswith(b"ndef")
             raise UnevaluatedError("no macro name")
         except UnevaluatedError as error:
-            text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
+            text = b" ".join((b"#" + word + operand).split()).decode("utf-8", "replace")[:MAX_SHOWN]
             line = self.files[path].count(b"\n", 0, at) + 1
             self.conditions[path, at] = Condition(path, line, text, str(error)[:MAX_SHOWN])
             return False
 
     def has_header(self, quoted: bytes) -> bool:
-        """Whether a header is surely there: in the tree, or where the device compiler is."""
+        """Whether a header is certain to exist: in the tree, or with the device compiler."""
         name = quoted[1:-1].decode("latin-1")
         return self.resolve(name, self.stack[-1]) is not None or _THERE.match(name) is not None
 
-    def directive(self, path: str, source: bytes, word: bytes, rest: bytes, start: int, end: int) -> None:
-        match = _INCLUDE.match(rest)
+    def directive(self, path: str, source: bytes, word: bytes, operand: bytes, start: int, end: int) -> None:
+        """Apply an include, define, undef or pragma; it stays in the text unless it is resolved here."""
+        match = _INCLUDE.match(operand)
         if word == b"include" and match and self.include(path, *_included(match)):
             return
-        if word == b"pragma" and _ONCE.match(rest):
+        if word == b"pragma" and _ONCE.match(operand):
             self.once.add(path)
             return
-        if word in (b"define", b"undef") and (match := _NAMED.match(rest)):
+        if word in (b"define", b"undef") and (match := _NAMED.match(operand)):
             self.macros.pop(match[1], None)
             if word == b"define":
                 self.macros[match[1]] = match[2]
-        elif word == b"pragma" and (match := SAVING.match(rest)):
+        elif word == b"pragma" and (match := SAVING.match(operand)):
             save_or_restore(match, self.macros, self.saved)
         self.emit(path, source, start, end)
 
     def include(self, includer: str, name: str, quoted: bool) -> bool:
-        """Splice a file in; False leaves the line as it is: a header of the system."""
+        """Splice an included file in; False: the line stays as it is (a system header)."""
         if not quoted and _STANDARD.match(name):
             return False
         path = self.resolve(name, includer)
@@ -281,7 +290,7 @@ class _Splicer:
 
 
 def _line_end(text: bytes, at: int) -> int:
-    """Just behind the end of a directive; a backslash before the line end carries it on."""
+    """The offset behind a directive, lines continued by a backslash included."""
     while (line_end := text.find(b"\n", at)) >= 0:
         at = line_end + 1
         if not text.endswith((b"\\\n", b"\\\r\n"), max(0, at - 3), at):
@@ -290,12 +299,12 @@ def _line_end(text: bytes, at: int) -> int:
 
 
 def _included(match: re.Match[bytes]) -> tuple[str, bool]:
-    """The name that an include gives, and whether it stands in quotes."""
+    """The name in an include, and whether it is in quotes."""
     return (match[1] or match[2]).decode("latin-1"), match[1] is not None
 
 
 def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> Text | None:
-    """The translation unit of `root`, or None when it cannot be read; flags define `macros`."""
+    """The translation unit of file `root`; None: it cannot be read. `macros` are defined by flags."""
     source = read(root)
     if source is None:
         return None
@@ -314,23 +323,25 @@ def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes
 
 
 def definitions(macros: Mapping[bytes, bytes]) -> bytes:
-    """Macros of flags as lines of code, without those of the compiler itself (`__cplusplus`)."""
+    """The macros of the flags as `#define` lines, without those of the compiler (`__cplusplus`)."""
     return b"".join(
-        b"#define %b %b\n" % each for each in sorted(macros.items()) if not each[0].startswith(b"__")
+        b"#define %b %b\n" % (name, value)
+        for name, value in sorted(macros.items())
+        if not name.startswith(b"__")
     )
 
 
 def local_includes(source: bytes) -> tuple[str, ...]:
-    """The names in `#include "name"`, and in `<name>` where it is no standard header, in order.
+    """The names in `#include "name"`, and in `#include <name>` unless it is a standard header, in order.
 
-    Conditionals are not looked at; whether there is such a file is for the caller to say.
+    Conditionals are ignored, and whether the files exist is not checked.
     """
     source = without_byte_order_mark(source)
     at = source.rfind(b"include")
     if at < 0:
         return ()
     end = source.find(b"\n", at)
-    # What is behind the last one is no matter.
+    # Nothing behind the last include matters.
     clean = blank_comments(source[: end if end >= 0 else len(source)], line_breaks=False)
     includes = (_INCLUDE.match(clean, m.end()) for m in directives(clean, _DIRECTIVE) if m[1] == b"include")
     names = (_included(match) for match in includes if match)

@@ -1,9 +1,9 @@
-"""Device code with wider accumulation: what a kernel adds up in `float` variables is added up in `double`.
+"""Rewrites device code so that sums in `float` variables are accumulated in `double`.
 
 Local variables, arrays, shared arrays and by-value parameters that a function accumulates into become
 `double`; buffers, kernel parameters and everything else keep their types, so the plan stays the same. Not
 covered: sums in `float4` and other vector types, in template parameters, in macros, in buffers and by
-atomics. The result may fail to compile, or compute something else (code that looks at a float's bits);
+atomics. The result may fail to compile, or compute something else (code that inspects a float's bits);
 `kcurate.judge.reference_runs` compares it with the original.
 """
 
@@ -52,7 +52,7 @@ def wider_accumulation(code: bytes) -> bytes | None:
 
 
 def _accumulated(tree: Tree, body: Node) -> Iterator[bytes]:
-    """Names whose value, or whose elements, an assignment changes by what they were."""
+    """The names whose value, or whose elements, an assignment computes from their previous value."""
     for node in tree.nodes("assignment_expression", within=body):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
@@ -64,7 +64,7 @@ def _accumulated(tree: Tree, body: Node) -> Iterator[bytes]:
 
 
 def _base(tree: Tree, node: Node | None) -> bytes | None:
-    """The variable that an expression names, or a part of: `a`, `a[i][j]`, `*a`, `&a[i]`, `(a)`."""
+    """The variable behind an expression such as `a`, `a[i][j]`, `*a`, `&a[i]` or `(a)`."""
     while node is not None and node.type != "identifier":
         inner = node.child_by_field_name("argument")
         if node.type == "parenthesized_expression":
@@ -76,7 +76,7 @@ def _base(tree: Tree, node: Node | None) -> bytes | None:
 
 
 def _adds_in_buffers(tree: Tree, function: Function) -> bool:
-    """Whether a kernel adds to a buffer of floats again and again: by atomics, or with `+=` in a loop."""
+    """Whether a kernel adds to a float buffer repeatedly: by atomics, or with `+=` in a loop."""
     floats = {param.name for param in function.params if param.type == b"float" and param.stars}
     for _, _, arguments in tree.calls(b"atomicAdd", within=function.body):
         if arguments and any(
@@ -94,7 +94,7 @@ def _adds_in_buffers(tree: Tree, function: Function) -> bool:
 def _spread(
     tree: Tree, functions: dict[bytes, Function], known: dict[Variable, Declared], accumulators: set[Variable]
 ) -> None:
-    """Add what is passed by pointer or reference between functions: both ends must have one type."""
+    """Add the variables that are passed by pointer or reference, since both ends must have one type."""
     links: list[tuple[Variable, Variable]] = []
     for function in functions.values():
         for _, callee, arguments in tree.calls(*functions, within=function.body):
@@ -111,7 +111,7 @@ def _spread(
 
 
 def _can_change(tree: Tree, function: Function, variable: Declared) -> bool:
-    """Whether a variable may become `double`: nothing in the function looks at it through another type."""
+    """Whether a variable may become `double`: the function never accesses it through another type."""
     if function.kernel and any(variable is param for param in function.params):
         return False
     if {b"extern", b"volatile"} & variable.qualifiers:
@@ -136,7 +136,7 @@ def _widened(variable: Declared) -> Edit:
 
 
 def _fused(tree: Tree, function: Function, names: set[bytes]) -> Iterator[Edit]:
-    """Fused multiply-adds onto a widened variable, in double."""
+    """The fused multiply-adds onto a widened variable, in double."""
     for call, _, arguments in tree.calls(*FUSED, within=function.body):
         if any(tree.text(use) in names for use in tree.nodes("identifier", within=call)):
             callee = call.child_by_field_name("function")

@@ -19,7 +19,7 @@ def edited(code: bytes, edits: Iterable[Edit]) -> bytes:
     """The code with all edits applied.
 
     Raises:
-        ValueError: two of them overlap.
+        ValueError: two edits overlap.
     """
     parts, position = [], 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):

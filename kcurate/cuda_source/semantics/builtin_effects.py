@@ -1,26 +1,26 @@
-"""What CUDA's own functions do besides giving a value, by name: the one table.
+"""The side effects of CUDA's built-in functions, by name.
 
-Read off the headers of CUDA 13.0. A name that is not known here counts as one that may do anything. Not
-covered: functions of the file itself, which may have any name, and atomic operations.
+Taken from the headers of CUDA 13.0. An unknown name counts as a function that may do anything. Not covered:
+functions of the file itself, which may have any name, and atomic operations.
 """
 
 from __future__ import annotations
 
 import re
 
-# What depends on the other threads of a warp, or waits for them.
+# Functions that depend on the other threads of a warp, or wait for them.
 WARP = (
     b"__shfl", b"__ballot", b"__any", b"__all", b"__match", b"__reduce", b"__syncwarp", b"__activemask",
 )  # fmt: skip
 # Names, or their beginnings, that look like arithmetic but are not.
 _EFFECTS = (
     *WARP,
-    b"__syncthreads", b"__threadfence", b"__nanosleep",  # wait, or put others' memory in order
+    b"__syncthreads", b"__threadfence", b"__nanosleep",  # wait, or order memory accesses
     b"__st",  # stores
     b"__sincosf",  # stores through its pointers
-    b"__ldcv",  # reads anew what others may be writing: for the compiler it clobbers memory
+    b"__ldcv",  # reads memory again that others may be writing; the compiler treats it as a memory clobber
     b"__trap", b"__brkpt", b"__assert",  # end the kernel, or stop it
-    b"__pm",  # counters of a profiler, another value at each call
+    b"__pm",  # profiler counters, which change from call to call
 )  # fmt: skip
 _LOADS = b"__ld"
 _KNOWN = re.compile(
@@ -33,10 +33,10 @@ _KNOWN = re.compile(
 
 
 def computes(name: bytes) -> bool:
-    """Whether a call gives a value that follows from its arguments alone, and does nothing else."""
+    """Whether a call only computes a value from its arguments, without side effects or memory reads."""
     return only_reads(name) and not name.startswith(_LOADS)
 
 
 def only_reads(name: bytes) -> bool:
-    """Whether a call changes nothing; its value may also come from memory that an argument points to."""
+    """Whether a call has no side effects; its value may depend on memory behind a pointer argument."""
     return _KNOWN.match(name) is not None and not name.startswith(_EFFECTS)

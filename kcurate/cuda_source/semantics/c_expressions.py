@@ -1,7 +1,7 @@
 """C expressions as trees: enough of the language for sizes, grids and launch arguments.
 
-Casts are dropped except for one fact: whether a division is floating-point (`ceil((float)n / 256)`). What is
-not understood has no tree. Not covered: what names mean (`code_index`).
+Casts are dropped, except for whether a division is floating-point (`ceil((float)n / 256)`). An expression
+that is not understood has no tree. Not covered: the meaning of names (`code_index`).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Node:
 
 
 def number(value: int | float) -> Node:
-    """A literal."""
+    """A node for a literal."""
     return Node("num", text=repr(value), real=isinstance(value, float))
 
 
 def name(text: str) -> Node:
-    """A variable."""
+    """A node for a variable."""
     return Node("name", text=text)
 
 
@@ -74,14 +74,14 @@ def flat(node: Node) -> str:
 
 
 class _Product(Exception):  # noqa: N818 - an event inside this module
-    """`(a * (b * c)) - d`, taken for a cast of `-d` to a function type: `inside` the brackets is a value."""
+    """Raised for `(a * (b * c)) - d`, parsed as a cast of `-d`: the parentheses' text `inside` is a value."""
 
     def __init__(self, inside: syntax_tree.Node) -> None:
         self.inside = inside
 
 
 class _Refused(Exception):  # noqa: N818 - an event inside this module
-    """Not an expression that is understood here."""
+    """Raised for an expression that is not understood here."""
 
 
 def parse(text: str) -> Node | None:
@@ -101,7 +101,7 @@ def parse(text: str) -> Node | None:
 
 
 def _with_product(whole: syntax_tree.Node, inside: syntax_tree.Node) -> Node | None:
-    """The tree with what stands in brackets as a value."""
+    """The tree, with the text in parentheses read as a value instead of a type."""
     text, begin = whole.text, whole.start_byte
     stand_in = _VALUE
     while stand_in.encode() in text:
@@ -149,7 +149,7 @@ def _tree(syntax: syntax_tree.Node) -> Node:
 
 
 def _choice(parts: tuple[Node, ...]) -> Node:
-    """`c ? a : b`; a `min` or `max` for `a < b ? a : b` and its like."""
+    """The tree of `c ? a : b`; that of `min` or `max` for `a < b ? a : b` and similar ones."""
     condition, yes, no = (plain(part) for part in parts)
     if condition.op in ("<", "<=", ">", ">="):
         left, right = (plain(arg) for arg in condition.args)
@@ -198,12 +198,15 @@ def _literal(text: str) -> Node:
 
 
 def _unqualified(text: str) -> str:
-    """A name without what it stands in and its template arguments."""
+    """The name without its scopes and template arguments."""
     return text.partition("<")[0].rpartition("::")[2].strip()
 
 
 def substitute(node: Node, meaning: Callable[[Node], Node | None]) -> Node:
-    """The tree with every part known to `meaning` replaced, outermost first; replacements are final."""
+    """The tree with every part known to `meaning` replaced, outermost first.
+
+    Replacements are not searched again.
+    """
     replacement = meaning(node)
     if replacement is not None:
         return replacement
@@ -226,7 +229,7 @@ def names(node: Node) -> frozenset[str]:
 
 
 def is_real(node: Node) -> bool:
-    """Whether C evaluates it in floating point, as far as literals and casts show."""
+    """Whether C evaluates the expression in floating point, judged by literals and casts."""
     if node.op in ("num", "cast"):
         return node.real
     if node.op in ("+", "-", "*", "/", "unary-"):

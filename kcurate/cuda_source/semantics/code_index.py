@@ -1,7 +1,7 @@
-"""Code to be understood, not rewritten: functions, values given to names, calls and types, from its tree.
+"""An index of code that is read, not rewritten: its functions, calls, types, and the values given to names.
 
-Macros that would hide structure are expanded first, so positions are those of `Code.text`, not of a file.
-Expressions are given as text. Not covered: what an expression is worth; overload resolution.
+Macros that would hide structure are expanded first, so positions refer to `Code.text`, not to a file.
+Expressions are given as text. Not covered: the values of expressions, overload resolution.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _BLOCKS = frozenset(("compound_statement", "for_statement", "for_range_loop", "l
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body: parameters as (type with stars, name), names of template parameters.
+    """A function with a body; `params` are (type with stars, name), `template` the template parameters.
 
-    `returned` is what a body of declarations and one return statement gives, over the parameters; `defaults`
-    are those of the last parameters. The function goes from `start` to `end`, its body from `body` on.
+    `returned` is the returned expression over the parameters, if the body has only declarations and one
+    return statement. `defaults` belong to the last parameters. `start`, `body` and `end` are offsets.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function by name, unqualified; `template` holds the text of template arguments."""
+    """A call of a function by its unqualified name; `template` has the template arguments as text."""
 
     name: str
     at: int
@@ -67,9 +67,10 @@ class Call:
 
 
 class Code:
-    """One file, or unit with its includes spliced in, indexed by name; malformed parts are left out.
+    """One file, or a unit with its includes spliced in, indexed by name; malformed parts are left out.
 
-    `aligned`: some struct is aligned or packed by hand, so sizes of structs are not those of their members.
+    `aligned`: whether a struct is aligned or packed explicitly, so that its size does not follow from its
+    members.
     """
 
     def __init__(self, source: bytes) -> None:
@@ -85,7 +86,7 @@ class Code:
         self._used: dict[int, Mapping[str, list[Node]]] = {}
 
     def changed(self, text: str) -> Code:
-        """The same code with another text, in which macros are expanded as in this one's."""
+        """An index of another text, in which this one's macros are known too."""
         code = Code(text.encode("latin-1"))
         code.aligned, code.macros = self.aligned, {**self.macros, **code.macros}
         return code
@@ -106,25 +107,25 @@ class Code:
 
     @cached_property
     def _nodes(self) -> Mapping[str, list[Node]]:
-        """The nodes that the index is made from, by kind, from one walk."""
+        """The nodes that the index is made from, by type; one walk of the tree."""
         return grouped((node.type, node) for node in self.tree.nodes(*_INDEXED))
 
     @cached_property
     def types(self) -> Mapping[str, str]:
-        """What `typedef` and `using` names stand for; array types with their extents, as in `float[4][4]`."""
+        """The type of each `typedef` and `using` name; array types with extents, as in `float[4][4]`."""
         meanings = {}
         for node in (*self._nodes["type_definition"], *self._nodes["alias_declaration"]):
-            named = node.child_by_field_name("declarator") or node.child_by_field_name("name")
-            meant = node.child_by_field_name("type")
-            if meant is not None and meant.child_by_field_name("body") is not None:
-                meant = meant.child_by_field_name("name")
+            alias = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+            target = node.child_by_field_name("type")
+            if target is not None and target.child_by_field_name("body") is not None:
+                target = target.child_by_field_name("name")
             sizes = ""
-            while named is not None and named.type == "array_declarator":
-                size = named.child_by_field_name("size")
+            while alias is not None and alias.type == "array_declarator":
+                size = alias.child_by_field_name("size")
                 sizes = f"[{self.of(size) if size is not None else ''}]{sizes}"
-                named = named.child_by_field_name("declarator")
-            if named is not None and meant is not None and named.type == "type_identifier":
-                meanings[self.of(named)] = self.of(meant) + sizes
+                alias = alias.child_by_field_name("declarator")
+            if alias is not None and target is not None and alias.type == "type_identifier":
+                meanings[self.of(alias)] = self.of(target) + sizes
         return meanings
 
     @cached_property
@@ -142,7 +143,7 @@ class Code:
 
     @cached_property
     def methods(self) -> Mapping[str, tuple[Call, ...]]:
-        """Calls of methods by the variable or member that they are called on, such as `a.b`, in order."""
+        """Method calls, in order, by the variable or member that they are called on, such as `a.b`."""
         by_owner: dict[str, list[Call]] = defaultdict(list)
         for node in self._nodes["call_expression"]:
             function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
@@ -153,11 +154,11 @@ class Code:
         return {name: tuple(some) for name, some in by_owner.items() if name}
 
     def of(self, node: Node) -> str:
-        """A node's text."""
+        """The text of a node."""
         return self.text[node.start_byte : node.end_byte]
 
     def function_at(self, at: int) -> Function | None:
-        """The innermost function around a position."""
+        """The innermost function around a position; None: there is none."""
         number = bisect_right(self._reach[0], at) - 1
         while number >= 0 and self._reach[1][number] > at:
             if self.functions[number].end > at:
@@ -167,37 +168,37 @@ class Code:
 
     @cached_property
     def _reach(self) -> tuple[list[int], list[int]]:
-        """Where each function starts, and how far it or one before it goes."""
+        """The start of each function; and the largest end up to each."""
         return [function.start for function in self.functions], [
             *accumulate((function.end for function in self.functions), max)
         ]
 
     def settings(self, name: str, at: int | None = None) -> tuple[Setting, ...]:
-        """Everything that sets a name as it is meant at a position, in order.
+        """The declaration of a name and the assignments to it, in order, for its meaning at position `at`.
 
-        That is the declaration in the innermost scope with what is assigned to it; for a name that the
-        function does not declare, what the function assigns. None: a name outside of functions, with what
-        any function assigns to it.
+        For a name declared inside the function around, that is the declaration in the innermost scope and the
+        assignments in that function. For a name that the function does not declare, its assignments in the
+        function. If `at` is None: the declaration outside functions, and the assignments in all functions.
         """
         function = self.function_at(at) if at is not None else None
         if function is not None and at is not None:
-            meant = self.declared(name, at)
+            meaning = self.declared(name, at)
             local = self.settings_in(name, function)
-            return tuple(setting for setting in local if self.declared(name, setting.at) == meant)
+            return tuple(setting for setting in local if self.declared(name, setting.at) == meaning)
         return tuple(setting for setting in self._settings.get(name, ()) if self._means_outside(setting))
 
     def _means_outside(self, setting: Setting) -> bool:
         function = self.function_at(setting.at)
         if function is None:
             return True
-        known = any(
+        is_global = any(
             other.type and self.function_at(other.at) is None for other in self._settings[setting.name]
         )
-        taken = any(param_name == setting.name for _, param_name in function.params)
-        return known and not taken and self.declared(setting.name, setting.at) is None
+        is_parameter = any(param_name == setting.name for _, param_name in function.params)
+        return is_global and not is_parameter and self.declared(setting.name, setting.at) is None
 
     def settings_in(self, name: str, function: Function) -> tuple[Setting, ...]:
-        """Everything that sets a name inside a function, whatever it means there."""
+        """Everything that sets a name inside a function, whatever the name means there."""
         key = name, function.start
         if key not in self._local:
             every = self._settings.get(name, ())
@@ -217,20 +218,20 @@ class Code:
         return max(around, key=lambda setting: setting.at, default=None)
 
     def declared_in(self, function: Function) -> Iterator[str]:
-        """The names that a function declares, its parameters apart."""
+        """The names that a function declares, except for its parameters."""
         for name in self._settings:
             if any(setting.type for setting in self.settings_in(name, function)):
                 yield name
 
     def globals_of_type(self, word: str) -> Iterator[Setting]:
-        """The variables declared outside of functions whose types contain a word, by name."""
+        """The declarations of variables outside functions whose type contains a word."""
         for name in self._settings:
             yield from (setting for setting in self.settings(name) if word in setting.type.split())
 
     def constants(self) -> Iterator[str]:
-        """The names that a declaration marked `const` or `constexpr` gives a number, in any scope.
+        """The names that a declaration marked `const` or `constexpr` sets to a number, in any scope.
 
-        The number may be made from macros and from such names before.
+        The number may be computed from macros and from earlier such names.
         """
         known = set(self.macros)
         for name, settings in self._settings.items():
@@ -258,7 +259,7 @@ class Code:
         return local or next((setting for setting in self.settings(name) if setting.type), None)
 
     def uses(self, name: str, function: Function) -> Iterator[Node]:
-        """Every occurrence of a name, or of a member such as `a.b`, in a body, declarations included."""
+        """Every occurrence of a name, or of a member such as `a.b`, in a body; declarations included."""
         if function.start not in self._used:
             body = function.node.child_by_field_name("body")
             nodes = self.tree.nodes("identifier", "field_expression", within=body)
@@ -266,7 +267,7 @@ class Code:
         yield from self._used[function.start].get(name, ())
 
     def arguments_passed_for(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
-        """What other functions pass for a parameter: where, and the argument."""
+        """The arguments that other functions pass for a parameter, each with the position of the call."""
         names = [param_name for _, param_name in function.params]
         for call in self.calls.get(function.name, ()) if name in names else ():
             fits = names.index(name) < len(call.args) <= len(names)
@@ -274,19 +275,19 @@ class Code:
                 yield call.at, call.args[names.index(name)]
 
     def set_by_call(self, name: str, function: Function | None) -> bool:
-        """Whether a call may set a variable because it receives `&name`, or the name as a reference."""
+        """Whether a call may set a variable, because `&name` or a reference to it is passed."""
         for user in [function] if function is not None else self.functions:
             for use in self.uses(name, user):
-                up = use.parent
-                address = up.type == "pointer_expression" and up.children[0].type == "&"
-                if address and up.parent.type in ("argument_list", "cast_expression"):
+                outer = use.parent
+                address = outer.type == "pointer_expression" and outer.children[0].type == "&"
+                if address and outer.parent.type in ("argument_list", "cast_expression"):
                     return True
-                if up.type == "argument_list" and self._refers(up, use):
+                if outer.type == "argument_list" and self._refers(outer, use):
                     return True
         return False
 
     def _refers(self, arguments: Node, argument: Node) -> bool:
-        """Whether a function of this unit takes an argument as a reference that it may set."""
+        """Whether a function of this unit takes the argument as a non-const reference."""
         call = self.call_of(arguments.parent)
         at = arguments.named_children.index(argument)
         return call is not None and any(
@@ -298,7 +299,7 @@ class Code:
         )
 
     def call_of(self, node: Node) -> Call | None:
-        """The function call that an expression is, behind casts and brackets."""
+        """The function call inside casts and parentheses; None: the expression is none."""
         node = without_casts(node)
         if node.type != "call_expression" or any(c.type == "kernel_call_syntax" for c in node.children):
             return None
@@ -316,14 +317,14 @@ class Code:
         )
 
     def _function(self, node: Node) -> Function | None:
-        body, inner = node.child_by_field_name("body"), function_declarator(node)
-        if body is None or inner is None:
+        body, declared_function = node.child_by_field_name("body"), function_declarator(node)
+        if body is None or declared_function is None:
             return None
-        name = self.of(inner.child_by_field_name("declarator"))
+        name = self.of(declared_function.child_by_field_name("declarator"))
         name = name if "operator" in name else name.partition("<")[0].rpartition("::")[2].strip()
         declared = [
             child
-            for child in inner.child_by_field_name("parameters").named_children
+            for child in declared_function.child_by_field_name("parameters").named_children
             if "parameter_declaration" in child.type and self.of(child) != "void"
         ]
         params = tuple(map(self._param, declared))
@@ -335,9 +336,9 @@ class Code:
             start = outer.start_byte
             head = self.bytes[outer.start_byte : node.start_byte]
             template = tuple(param.name.decode() for param in template_params(head))
-        kernel = "__global__" in self.text[start : inner.start_byte]
-        places = start, body.start_byte, node.end_byte
-        return Function(name, params, template, kernel, returned_by(body), *places, node, defaults)
+        kernel = "__global__" in self.text[start : declared_function.start_byte]
+        offsets = start, body.start_byte, node.end_byte
+        return Function(name, params, template, kernel, returned_by(body), *offsets, node, defaults)
 
     def _param(self, node: Node) -> tuple[str, str]:
         param = declarator(node, node.child_by_field_name("declarator"))

@@ -1,4 +1,4 @@
-"""What declarations and assignments set: names, types, values, and the members of structs.
+"""What declarations and assignments set: names, types and values; and the members of structs.
 
 Not covered: which of several declarations a name means (`code_index`).
 """
@@ -29,11 +29,12 @@ _NOTHING = frozenset(("", "0", "nullptr", "NULL", "false"))
 
 @dataclass(frozen=True)
 class Setting:
-    """A name (`n`, or a path such as `grid.x`, also for `grid->x`) that is declared or given a value.
+    """A declaration of a name or an assignment to it; the name may be a path such as `grid.x` (also for
+    `grid->x`).
 
-    `how` is `=`, `(` or `{` for the form of the value, empty without one, or an operator such as `+=` and
-    `++`. A declaration has a `type` (with qualifiers and stars), array `sizes`, and a `scope`: where the name
-    may mean it. `node` is the value's.
+    `how` is `=`, `(` or `{` for the form of the value, empty without a value, or an operator such as `+=` and
+    `++`. A declaration has a `type` (with qualifiers and stars), array `sizes`, and a `scope`, the span in
+    which the name may refer to it. `node` is the value's node.
     """
 
     name: str
@@ -47,17 +48,17 @@ class Setting:
 
     @property
     def updates(self) -> bool:
-        """Whether it changes the value that the name had."""
+        """Whether the new value depends on the previous one."""
         return self.how not in ("", "=", "(", "{")
 
 
 def text_of(node: Node) -> str:
-    """A node's text."""
+    """The text of a node."""
     return str(node.text.decode("latin-1"))
 
 
 def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
-    """Every variable of a declaration."""
+    """The variables that a declaration declares."""
     for outer in node.children_by_field_name("declarator"):
         variable = declarator(node, outer, scope)
         if variable is not None:
@@ -65,7 +66,7 @@ def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting
 
 
 def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Setting | None:
-    """What one declarator of a declaration or parameter declares."""
+    """The variable that one declarator of a declaration or parameter declares."""
     base, inner = node.child_by_field_name("type"), outer
     words = [text_of(child) for child in node.children if child.type in _QUALIFIERS]
     stars, sizes, value, how = "", list[str](), None, ""
@@ -95,7 +96,7 @@ def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Sett
 
 
 def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
-    """What one declaration, assignment or update sets."""
+    """The names that one declaration, assignment or update sets."""
     if node.type in DECLARING:
         yield from declared_by(node, scope)
     elif node.type == "enumerator":
@@ -123,7 +124,10 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
 
 
 def returned_by(body: Node) -> str | None:
-    """What a body of declarations and one return statement gives: its locals are replaced by their values."""
+    """The expression that a body of declarations and one return statement returns; None: it has another form.
+
+    Local variables in the expression are replaced by their values.
+    """
     statements = [child for child in body.named_children if child.type != "comment"]
     if not statements or statements[-1].type != "return_statement" or statements[-1].named_child_count != 1:
         return None
@@ -132,7 +136,7 @@ def returned_by(body: Node) -> str | None:
     def without_locals(text: str) -> str:
         return _FREE_NAME.sub(lambda word: values.get(word[0], word[0]), text)
 
-    for variable in (each for statement in statements[:-1] for each in _local(statement)):
+    for variable in (local for statement in statements[:-1] for local in _local(statement)):
         if variable is None or variable.how != "=" or variable.sizes:
             return None
         values[variable.name] = f"({without_locals(variable.value)})"
@@ -143,7 +147,7 @@ def returned_by(body: Node) -> str | None:
 
 
 def _local(statement: Node) -> Iterator[Setting | None]:
-    """The variables of a declaration; None for any other statement."""
+    """The variables of a declaration; None: the statement is no declaration."""
     if statement.type == "declaration":
         yield from declared_by(statement)
     elif statement.type not in _HARMLESS:
@@ -156,7 +160,7 @@ def _tree(code: str) -> Tree:
 
 
 def _type_names(node: Node) -> list[str]:
-    """The names of a struct, class or enumeration: its tag, and what a `typedef` around it declares."""
+    """The names of a struct, class or enumeration: its tag, and the names of a `typedef` around it."""
     outer, tag = node.parent, node.child_by_field_name("name")
     typedef = outer is not None and outer.type == "type_definition"
     alias = outer.child_by_field_name("declarator") if typedef else None
@@ -181,8 +185,9 @@ Member = tuple[str, str, tuple[str, ...]]
 def members(code: str) -> Mapping[str, tuple[Member, ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents.
 
-    Left out: classes with bases, virtual functions, bit fields, unnamed unions, pointers to functions or
-    arrays, or members aligned by hand, whose layout members do not tell; a name of several different structs.
+    Left out are classes whose layout their members do not tell: those with bases, virtual functions, bit
+    fields, unnamed unions, pointers to functions or arrays, or aligned members. A name of several different
+    structs is left out too.
     """
     by_name: dict[str, tuple[Member, ...]] = {}
     several: set[str] = set()
@@ -196,7 +201,7 @@ def members(code: str) -> Mapping[str, tuple[Member, ...]]:
 
 @lru_cache(maxsize=16)
 def type_parameters(code: str) -> Mapping[str, tuple[str, ...]]:
-    """The names of the template parameters of each struct and class that is a template, in order."""
+    """The template parameters' names of each struct and class that is a template, in order."""
     by_name: dict[str, tuple[str, ...]] = {}
     for node in _tree(code).nodes("struct_specifier", "class_specifier"):
         head = node.parent.child_by_field_name("parameters") if node.parent is not None else None
@@ -228,9 +233,10 @@ def _fields(node: Node) -> tuple[Member, ...] | None:
 
 
 def _unclear(field: Node) -> bool:
-    """Whether a member points to functions or arrays, is aligned by hand, or its type is declared with it.
+    """Whether a member has an unclear layout: a pointer to a function or array, an explicit alignment, or a
+    type declared in place.
 
-    So do the members of a union or struct without a name, which are members around it.
+    That includes unnamed unions and structs, whose members are members of the struct around.
     """
     kind, declarator = field.child_by_field_name("type"), field.child_by_field_name("declarator")
     inside = kind is not None and kind.child_by_field_name("body") is not None

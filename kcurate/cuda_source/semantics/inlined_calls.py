@@ -1,9 +1,9 @@
-"""A kernel with the device functions that it calls written out in its body, for reading, not for compiling.
+"""A kernel with the device functions that it calls inlined into its body, as text to analyse, not to compile.
 
-What bounds an index, or what a pointer is indexed with, is so found in a wrapper's body as in a kernel of
-one piece. A call that is a statement becomes a block, with the callee's names made different; one whose
-function only returns an expression becomes that expression. Not covered: methods, overloads that differ in
-types alone, functions that return from several places and give a value.
+So the bound of an index, or the index of a pointer, is found although it is in a wrapper. A call that is a
+statement becomes a block with the callee's local names made unique. A call of a function that only returns an
+expression becomes that expression. Not covered: methods, overloads that differ only in types, functions with
+several return statements that return a value.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ from collections.abc import Iterator, Mapping
 from kcurate.cuda_source.parse.syntax_tree import Node, ancestors
 from kcurate.cuda_source.semantics.code_index import Call, Code, Function
 
-# Calls of calls, calls written out, and bytes of a body after which the rest stays as it is.
+# Limits on what is inlined: nesting of calls, number of calls, bytes of the kernel's body.
 MAX_ROUNDS, MAX_CALLS, MAX_BYTES = 4, 60, 60_000
 _CLASSES = frozenset(("class_specifier", "struct_specifier"))
 
 
 def inlined(code: Code, kernel: str) -> Code:
-    """The code with calls in the kernel's body written out; as it is without any."""
-    written = 0
+    """The code with the calls in the kernel's body inlined; the same object if there are none."""
+    inlined_count = 0
     for _ in range(MAX_ROUNDS):
         function = code.function(kernel)
         if function is None:
             return code
-        edits = list(_edits(code, function, written))
+        edits = list(_edits(code, function, inlined_count))
         if not edits or function.end - function.body > MAX_BYTES:
             return code
         text = code.text
-        for start, end, instead in reversed(edits):
-            text = text[:start] + instead + text[end:]
-        written += len(edits)
+        for start, end, replacement in reversed(edits):
+            text = text[:start] + replacement + text[end:]
+        inlined_count += len(edits)
         code = code.changed(text)
-        if written > MAX_CALLS:
+        if inlined_count > MAX_CALLS:
             return code
     return code
 
 
 def _edits(code: Code, kernel: Function, written: int) -> Iterator[tuple[int, int, str]]:
-    """The outermost calls of the kernel, each with what stands in its place."""
+    """The kernel's outermost calls that can be inlined: start, end and replacement of each."""
     device = [function for function in code.functions if function.end <= kernel.start and _free(function)]
     after = 0
     calls = (call for some in code.calls.values() for call in some if kernel.body <= call.at < kernel.end)
     for number, call in enumerate(sorted(calls, key=lambda call: call.at), written):
-        callee = next((each for each in device if _fits(call, each)), None)
+        callee = next((function for function in device if _fits(call, function)), None)
         if callee is None or call.at < after:
             continue
-        place, instead = call.node, None
+        node, replacement = call.node, None
         if callee.returned is not None:
-            instead = _expression(code, callee, call)
+            replacement = _expression(code, callee, call)
         elif call.node.parent.type == "expression_statement":
-            place, instead = call.node.parent, _block(code, callee, call, f"_{number}")
-        if instead is not None:
-            after = place.end_byte
-            yield place.start_byte, place.end_byte, instead
+            node, replacement = call.node.parent, _block(code, callee, call, f"_{number}")
+        if replacement is not None:
+            after = node.end_byte
+            yield node.start_byte, node.end_byte, replacement
 
 
 def _free(function: Function) -> bool:
@@ -67,7 +67,7 @@ def _fits(call: Call, function: Function) -> bool:
 
 
 def _passed(callee: Function, call: Call) -> Mapping[str, str]:
-    """What the callee's parameters stand for, those of its template too."""
+    """The argument of each parameter of the callee, template parameters included."""
     missing = len(callee.params) - len(call.args)
     texts = (*call.args, *(callee.defaults[-missing:] if missing else ()))
     template = dict(zip(callee.template, call.template, strict=False))
@@ -75,7 +75,7 @@ def _passed(callee: Function, call: Call) -> Mapping[str, str]:
 
 
 def _expression(code: Code, callee: Function, call: Call) -> str:
-    """A call as the expression that the callee returns, in brackets."""
+    """The call as the expression that the callee returns, in parentheses."""
     returned = Code(f"void _f() {{ return {callee.returned}; }}".encode("latin-1"))
     (function,) = returned.functions
     names = {name: f"({text})" for name, text in _passed(callee, call).items()}
@@ -84,7 +84,11 @@ def _expression(code: Code, callee: Function, call: Call) -> str:
 
 
 def _block(code: Code, callee: Function, call: Call, suffix: str) -> str:
-    """A call as a block: what is passed as it is keeps its name; the rest is declared."""
+    """The call as a block.
+
+    Parameters that get a plain name or number, and are not assigned to, are replaced by it; the others become
+    variables.
+    """
     names = {name: f"{name}{suffix}" for name in code.declared_in(callee)}
     declared = []
     types = {name: type_text for type_text, name in callee.params}
@@ -100,11 +104,11 @@ def _block(code: Code, callee: Function, call: Call, suffix: str) -> str:
 
 
 def _renamed(code: Code, body: Node, names: Mapping[str, str]) -> str:
-    """A body's text with names replaced; members keep theirs."""
+    """The text of a body with names replaced; members keep their names."""
     parts, at = list[str](), body.start_byte
     for node in code.tree.nodes("identifier", "type_identifier", within=body):
-        instead = names.get(code.of(node))
-        if instead is not None:
-            parts += [code.text[at : node.start_byte], instead]
+        replacement = names.get(code.of(node))
+        if replacement is not None:
+            parts += [code.text[at : node.start_byte], replacement]
             at = node.end_byte
     return "".join([*parts, code.text[at : body.end_byte]])

@@ -1,4 +1,4 @@
-"""The variable that an expression starts from, and what is between the two: casts, members, offsets.
+"""The variable that an expression starts from, and the casts, members and offsets between the two.
 
 Not covered: what a name means (`code_index`).
 """
@@ -16,7 +16,7 @@ _NAMED_CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "raw_
 
 
 def without_casts(node: Node) -> Node:
-    """The expression inside brackets, casts and `raw_pointer_cast`."""
+    """The expression inside parentheses, casts and `raw_pointer_cast`."""
     while True:
         inner = bare(node)
         if inner.type == "cast_expression":
@@ -32,7 +32,7 @@ def without_casts(node: Node) -> Node:
 
 
 def cast_type(node: Node) -> str:
-    """The type that an expression is cast to; empty if it is no cast."""
+    """The type of a cast; empty: the expression is no cast."""
     kind = node.child_by_field_name("type" if node.type == "cast_expression" else "function")
     if kind is None or (node.type == "call_expression" and without_casts(node) == node):
         return ""
@@ -66,13 +66,13 @@ def path_of(node: Node) -> str:
 
 @lru_cache(maxsize=4096)
 def path_in(text: str) -> str:
-    """`path_of` an expression given as text; the text itself where it is no expression."""
+    """`path_of` for an expression given as text; the text itself if it is not understood."""
     node = expression(text.encode("latin-1", "replace"))
     return (path_of(node) if node is not None else "") or text.strip()
 
 
 def offset_in(text: str) -> str | None:
-    """What is added to the pointer that an expression starts from: `n` in `(T *)a + n` and `&a[n]`."""
+    """The offset added to the pointer that an expression starts from: `n` in `(T *)a + n` and `&a[n]`."""
     node = expression(text.encode("latin-1", "replace"))
     node = without_casts(node) if node is not None else None
     if node is not None and node.type == "binary_expression" and node.children[1].type == "+":
@@ -107,7 +107,7 @@ def _element(node: Node) -> Node | None:
 
 
 def is_path(node: Node) -> bool:
-    """Whether an expression names a variable or a member of one, and no element behind it."""
+    """Whether an expression is a variable or a member of one, without an index or dereference."""
     while node.type in ("field_expression", "parenthesized_expression"):
         node = node.named_children[0]
     return node.type in ("identifier", "this")

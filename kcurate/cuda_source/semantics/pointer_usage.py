@@ -1,11 +1,11 @@
 """Whether a kernel reads, writes or atomically updates the memory behind each pointer parameter.
 
-Pointers are followed through local pointers, references, casts and device functions: with
-`float *row = out + i; row[0] += 1;`, `out` is read and written. A pointer passed to a function that the code
-does not contain counts as read and written. Not covered: index ranges.
+Pointers are followed through local pointers, references, casts and device functions: with `float *row = out +
+i; row[0] += 1;`, `out` is read and written. A pointer passed to a function that the code does not contain
+counts as read and written. Not covered: index ranges.
 
-Throughout, `is_element` tells an lvalue in that memory (`out[i]`, `*out`, a `float &` bound to it) from a
-pointer into it: only using the element is an access.
+In this module `is_element` distinguishes an lvalue in that memory (`out[i]`, `*out`, a `float &` bound to it)
+from a pointer into it; only using the element is an access.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BRACKETS = frozenset(("parenthesized_expression", "condition_clause", "cast_exp
 
 @dataclass(frozen=True)
 class Usage:
-    """Accesses to the memory behind a pointer. `unknown`: by a function that the code does not contain.
+    """Accesses to the memory behind a pointer; `unknown`: by a function that the code does not contain.
 
-    `first`: "read" or "write", the first access; empty without one.
+    `first` is the first access, "read" or "write"; empty if there is none.
     """
 
     read: bool = False
@@ -120,7 +120,7 @@ class _AccessFinder:
         return up.type in _BRACKETS or (up.type == "update_expression" and not is_element)
 
     def _assigned(self, up: Node, is_element: bool) -> tuple[Usage, Node | None]:
-        """As `_access`, for an assignment: copying a pointer or binding a reference to an element aliases."""
+        """Like `_access`, for an assignment: copying a pointer or binding a reference creates an alias."""
         target = up.child_by_field_name("left") or up.child_by_field_name("declarator")
         if is_element and target.type != "reference_declarator":
             return _READ, None
@@ -131,7 +131,7 @@ class _AccessFinder:
         return Usage(), target
 
     def _by_callee(self, arguments: Node, node: Node, is_element: bool, depth: int) -> Usage:
-        """Accesses by the callee (a function or constructor) of which `node` is an argument."""
+        """The accesses by the callee (a function or constructor) that takes `node` as an argument."""
         call = self.code.call_of(arguments.parent)
         function = arguments.parent.child_by_field_name("function")
         name = call.name if call is not None else re.split(r"\.|->|::", self.code.of(function))[-1]
@@ -153,7 +153,7 @@ class _AccessFinder:
 
 
 def _evaluation_order(node: Node) -> int:
-    """The byte offset by which accesses are ordered: the target of an assignment follows its right side."""
+    """The offset by which accesses are ordered: the target of an assignment comes after its right side."""
     at, up = node.start_byte, node.parent
     while up is not None and not up.type.endswith("statement"):
         if up.type == "assignment_expression" and up.child_by_field_name("left").end_byte > node.start_byte:

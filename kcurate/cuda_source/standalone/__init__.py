@@ -1,4 +1,4 @@
-"""One file for one kernel: what it needs, and the repairs that let it compile alone.
+"""The self-contained file of a kernel: what it needs, and the repairs that let it compile.
 
 | module | owns |
 |---|---|
@@ -8,6 +8,6 @@
 | `host_methods` | methods of classes that only the host may call |
 | `source_repairs` | changes to the text of one declaration |
 | `shim` | declarations that legacy code lacks, from `*.cuh` |
-| `trimming` | a file without declarations that do not compile and that nothing needs |
-| `header_names` | `std::` names that device code can have, and the headers to include |
+| `trimming` | removes declarations that do not compile and that nothing needs |
+| `header_names` | the device counterparts of `std::` names, and the headers to include |
 """

@@ -1,8 +1,8 @@
-"""Finds the declarations a kernel needs, by name, and writes them out as one self-contained file.
+"""Finds the declarations that a kernel needs, by name, and writes them out as one self-contained file.
 
-Names are matched regardless of scope: a local variable that shares its name with a macro or type pulls that
-in too, which is harmless; nothing needed is missed. Not covered: parsing (`items`), where the bytes came
-from (`preprocess`).
+Names are matched regardless of scope. A local variable that shares its name with a macro or type pulls that
+in too, which is harmless; nothing that is needed is missed. Not covered: parsing (`items`), the origin of the
+bytes (`preprocess`).
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _DEVICE_VISIBLE = frozenset(
 _VECTORS = frozenset(
     f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
 )
-# Operators on these are for the host, unless they say otherwise.
+# Operators on these are for the host, unless they are marked `__device__`.
 _STREAMS = frozenset((b"ostream", b"istream", b"string"))
-# A class that declares types.
+# A class with nested types.
 _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
-# These begin with what is quickly found, as `\b` is not.
+# Patterns begin with a literal, which `re` finds much faster than `\b`.
 _CONCEPT = re.compile(rb"concept(?<!\wconcept)\s+(\w+)\s*=")
 _TEMPLATE_HEAD = re.compile(rb"template(?<!\wtemplate)\s*<([^<>;{}()]*)>")
 _CONSTRAINT = re.compile(rb"\s*([A-Za-z_]\w*)\s+(?:\.\.\.\s*)?\w+\s*(?:=|\Z)")
-# First words of template parameters that are no constraints.
+# Words that begin a template parameter and are no concepts.
 _NO_CONSTRAINT = re.compile(
     rb"typename|class|template|const|auto|bool|char|short|int|long|unsigned|signed|float|double|half|cu[a-zA-Z]\w*|"
     rb"u?int\d*(?:_t)?|u(?:char|short|long)|size_t|ssize_t|ptrdiff_t|nv\w+"
@@ -67,7 +67,11 @@ _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 
 @dataclass(frozen=True)
 class Closure:
-    """What one kernel, or several kernels of a file, need: the items in order, and the repairs made."""
+    """The file for one kernel, or for several kernels of a file.
+
+    `items` are the declarations in it, in order; `shim_names` the names of the shim among them; `repairs` the
+    names of the changes made to their text.
+    """
 
     items: tuple[Item, ...]
     code: bytes
@@ -78,7 +82,8 @@ class Closure:
 class Unit:
     """A parsed unit, indexed by name.
 
-    `shim_bytes` is the length of what was placed before it: `flag_bytes` of macros from flags, then the shim.
+    The first `shim_bytes` of its text were put before the file: `flag_bytes` of `#define` lines from flags,
+    then the shim.
     """
 
     def __init__(self, parsed: Parsed, shim_bytes: int = 0, flag_bytes: int = 0) -> None:
@@ -111,7 +116,7 @@ class Unit:
 
     @cached_property
     def _concepts(self) -> frozenset[bytes]:
-        """The concepts of the unit, and the names in template heads that nothing in it declares."""
+        """The concepts that the unit defines, and undeclared names that template heads use like concepts."""
         heads = b",".join(_TEMPLATE_HEAD.findall(self.parsed.text)).split(b",")
         words = {match[1] for match in map(_CONSTRAINT.match, set(heads)) if match} - self.by_name.keys()
         unknown = frozenset(word for word in words if not _NO_CONSTRAINT.fullmatch(word))
@@ -124,7 +129,7 @@ class Unit:
 
     @cached_property
     def _context(self) -> tuple[Item, ...]:
-        """Includes of device headers and using-declarations of the unit."""
+        """The unit's includes of device headers, and its using-declarations."""
         return tuple(
             item for item in self.parsed.items
             if item.start >= self.shim_bytes and (item.kind == "using" or self._device_header(item))
@@ -132,13 +137,13 @@ class Unit:
 
     @cached_property
     def _marked(self) -> tuple[list[Item], list[int]]:
-        """The items with `__global__` by where they start, and the furthest end up to each."""
+        """The items with `__global__`, sorted by start; and for each, the largest end up to it."""
         marked = [item for item in self.parsed.items if b"__global__" in item.used | item.qualifiers]
         marked.sort(key=lambda item: item.start)
         return marked, list(accumulate((item.end for item in marked), max))
 
     def marked_around(self, at: int) -> list[Item]:
-        """The items with `__global__` that a byte of the text lies in."""
+        """The items with `__global__` that contain byte `at`."""
         marked, furthest = self._marked
         last = bisect_right(marked, at, key=lambda item: item.start)
         first = bisect_right(furthest, at)
@@ -157,9 +162,9 @@ class Unit:
         instantiations: Sequence[str] = (),
         reached: tuple[int, ...] | None = None,
     ) -> Closure:
-        """The given kernels and everything they need, as one file.
+        """The file for these kernels: they and everything they need.
 
-        `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
+        `instantiations` are name expressions for the kernel templates; the file instantiates each of them.
         `reached`: at which bytes, in order, a compiler sees declarations that they need (None: not known).
         """
         key = tuple(kernel.start for kernel in kernels), tuple(instantiations), reached
@@ -180,7 +185,10 @@ class Unit:
     def _chosen(
         self, kernels: Sequence[Item], instantiations: Sequence[str], scopes: Mapping[int, Item] = {}
     ) -> dict[int, Item]:
-        """The kernels and what they need by where it starts; `scopes` are classes that are taken in part."""
+        """The kernels and the items they need, by start.
+
+        `scopes` replaces classes, by start, by the part of them that is needed.
+        """
         chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
         own_names = {name for kernel in kernels for name in kernel.names}
         queue = list(kernels)
@@ -202,23 +210,29 @@ class Unit:
         return chosen
 
     def _scopes(self, chosen: Mapping[int, Item], instantiations: Sequence[str]) -> dict[int, Item]:
-        """The chosen classes that are named for what is declared in them alone, taken for that alone."""
+        """The chosen classes that code uses only as scopes (`Solver::Params`), by start.
+
+        They are reduced to the types and static members that they declare.
+        """
         scopes: dict[int, Item] = {}
-        around = [item for item in chosen.values() if item.kind == "type" and _NESTED.search(self.bare(item))]
-        for item in around:
-            alone = re.compile(rb"\b" + re.escape(item.names[0]) + rb"\b(?!\s*(?:<[^;{}()]*>\s*)?::)")
+        classes = [
+            item for item in chosen.values() if item.kind == "type" and _NESTED.search(self.bare(item))
+        ]
+        for item in classes:
+            used_alone = re.compile(rb"\b" + re.escape(item.names[0]) + rb"\b(?!\s*(?:<[^;{}()]*>\s*)?::)")
             users = [
                 self.bare(user)
                 for user in chosen.values()
                 if user is not item and item.names[0] in user.used and not _USED_NAME.match(self.bare(user))
             ]
-            if users and not any(map(alone.search, [*users, " ".join(instantiations).encode()])):
+            if users and not any(map(used_alone.search, [*users, " ".join(instantiations).encode()])):
                 if item.start not in self._in_part:
                     self._in_part[item.start] = as_scope(item, self.parsed)
                 scopes[item.start] = self._in_part[item.start]
         return scopes
 
     def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
+        """Whether `user`, which uses `name`, needs this item that declares it."""
         kind = item.kind
         if item.start in self._without:
             return False
@@ -260,27 +274,27 @@ class Unit:
         return tagged(name, self.bare(user))
 
     def _wanted_function(self, item: Item, name: bytes, user: Item) -> bool:
-        """Whether device code needs a function: one for it, or a host function that it calls."""
+        """Whether device code needs this function: a device function, or a host function that it calls."""
         if misread(item, self.parsed.text):
             return False
         if item.device or b"constexpr" in item.used:
             return True
-        if name != item.names[-1] or item.names.count(name) > 1:  # of a class, or its constructor
+        if name != item.names[-1] or item.names.count(name) > 1:  # `name` is its class
             return False
         others = self.by_name.get(name, ())
-        if any(other.kernel for other in others):  # a host function that launches the kernel of its name
+        if any(other.kernel for other in others):  # a host function that launches the kernel of that name
             return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
         found = calls(name, self.bare(user)) if name != b"main" else []
         if len(item.names) == 1:
             return any(not match[2] for match in found)
-        inside = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
-        elsewhere = self.by_name.keys() - {*item.names}
-        return any(match[1] not in elsewhere if match[1] else match[2] or inside for match in found)
+        in_class = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
+        other_names = self.by_name.keys() - {*item.names}
+        return any(match[1] not in other_names if match[1] else match[2] or in_class for match in found)
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
-        """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
+        """Whether the unit itself defines a name of the shim; a type only if it does so before `user`."""
         return any(
             item.start >= self.shim_bytes
             and (item.kind == "macro" or (item.kind in ("type", "using") and item.start < user.end))
@@ -289,20 +303,20 @@ class Unit:
         )
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
-        """Add overloaded operators on the chosen types; they are not called by name."""
+        """Add overloaded operators on the chosen types, which no call names; False: the queue is empty."""
         types = frozenset[bytes]().union(*(types_of(item, self.bare(item)) for item in chosen.values()))
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
             header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
-            shown = not item.device and header & _STREAMS
+            is_for_streams = not item.device and header & _STREAMS
             known = item.start in chosen or item.start in self._without
-            if not known and not shown and header & (types | (_VECTORS & used)):
+            if not known and not is_for_streams and header & (types | (_VECTORS & used)):
                 chosen[item.start] = item
                 queue.append(item)
         return bool(queue)
 
     def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
-        """The chosen items in order, with the device includes and using-directives that precede them."""
+        """The chosen items in order, with the device includes and using-directives before byte `end`."""
         opened = _namespaces(chosen.values())
         context = [
             item for item in self._context
@@ -316,7 +330,11 @@ class Unit:
         return match is not None and headers.kept(match[1].decode())
 
     def _using_namespace(self, item: Item, opened: Mapping[bytes, int]) -> bool:
-        """A directive for a namespace of a device header, or one that an earlier chosen item opens."""
+        """Whether an item is a using-directive that the file needs.
+
+        Its namespace must be one of a device header, or be opened by an earlier chosen item (`opened`: path
+        to start).
+        """
         match = _USING_NAMESPACE.match(self.bare(item)) if item.kind == "using" else None
         if match is None:
             return False
@@ -326,73 +344,78 @@ class Unit:
         return any((b"::" + p).endswith(b"::" + path) and at < item.start for p, at in opened.items())
 
     def _emit(self, items: Sequence[Item], kernels: set[int], instantiations: Sequence[str]) -> Closure:
-        out: list[tuple[Item | None, bytes]] = []
+        """The file: the items with the blocks around them, then the explicit instantiations."""
+        parts: list[tuple[Item | None, bytes]] = []
         repairs: set[str] = set()
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
         for item, text in self._texts(items, kernels, repairs):
-            wanted = _blocks_around(item)
-            if wanted != wrapper:
-                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
-                wrapper = wanted
+            blocks = _blocks_around(item)
+            if blocks != wrapper:
+                parts += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in blocks]
+                wrapper = blocks
             elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
-                out.append((None, b""))
-            out.append((item, text))
+                parts.append((None, b""))
+            parts.append((item, text))
             previous = item
-        out += [(None, b"}") for _ in wrapper]
+        parts += [(None, b"}") for _ in wrapper]
         for expression in instantiations:
-            out += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
+            parts += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
             wrapper = ()
-        code, changed = _with_headers(out)
-        shim = frozenset(
+        code, header_repairs = header_names.with_headers(parts)
+        shim_names = frozenset(
             n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
         )
-        return Closure(tuple(items), code, shim, frozenset(repairs | changed))
+        return Closure(tuple(items), code, shim_names, frozenset(repairs | header_repairs))
 
     def _texts(
         self, items: Sequence[Item], kernels: set[int], repairs: set[str]
     ) -> Iterator[tuple[Item, bytes]]:
-        """The items that are written, each with its repaired text; adds to `repairs`."""
-        real = self._needs_constexpr(items)
-        asm: bytes | None = None
+        """The items to write, each with its repaired text; the names of repairs are added to `repairs`."""
+        constexpr_starts = self._needs_constexpr(items)
+        asm_body: bytes | None = None
         macros: dict[bytes, bytes] = {}
         saved: Saved = {}
         used = frozenset[bytes]().union(*(item.used for item in items))
         for item in items:
             text = self._own_text(item, used)
             if item.kind in ("macro", "undef") and item.names[0] == b"asm":
-                asm = macro.body.strip() if (macro := definition(text)) else None
+                asm_body = macro.body.strip() if (macro := definition(text)) else None
                 repairs.add("asm")
                 continue
-            plain = with_plain_asm(text, asm)
-            bare = without_register(plain)
-            free = without_constraints(bare, self._concepts) if self._constrained else bare
-            repairs.update(["asm"] * (plain != text) + ["register"] * (bare != plain))
-            repairs.update(["constraint"] * (free != bare))
-            text = free
+            with_asm = with_plain_asm(text, asm_body)
+            without_storage = without_register(with_asm)
+            unconstrained = (
+                without_constraints(without_storage, self._concepts) if self._constrained else without_storage
+            )
+            repairs.update(["asm"] * (with_asm != text) + ["register"] * (without_storage != with_asm))
+            repairs.update(["constraint"] * (unconstrained != without_storage))
+            text = unconstrained
             if item.host:
                 repairs.add("host-method")
             if item.kind in ("macro", "undef"):
                 text = without_saving(text, item.names[0], macros, saved)
                 if not text:
                     continue
-            repaired = self._repaired(item, text, item.start in kernels, item.start in real)
+            repaired = self._repaired(item, text, item.start in kernels, item.start in constexpr_starts)
             repairs.update(name for name, after in repaired if after != text)
             yield item, repaired[-1][1] if repaired else text
 
     def _stated(self, expression: str, items: Sequence[Item]) -> bytes:
-        """An explicit instantiation; one from an unnamed namespace must stand in that namespace."""
+        """An explicit instantiation; in an unnamed namespace if the kernel is in one."""
         name = expression.partition("<")[0].encode()
         kernel = next(item for item in items if item.kernel and item.qualified == name)
         if not any(_UNNAMED.match(opening) for opening in kernel.wrapper):
             return declaration(expression)
-        inside = declaration(expression.removeprefix(f"{kernel.space.decode()}::" if kernel.space else ""))
+        in_namespace = declaration(
+            expression.removeprefix(f"{kernel.space.decode()}::" if kernel.space else "")
+        )
         return b" ".join(
-            [*(opening + b" {" for opening in kernel.wrapper), inside, *(b"}" for _ in kernel.wrapper)]
+            [*(opening + b" {" for opening in kernel.wrapper), in_namespace, *(b"}" for _ in kernel.wrapper)]
         )
 
     def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
-        """The repairs of one item's text: the name of each, and the text after it."""
+        """The repairs to one item's text, in order: the name of each, and the text after it."""
         repairs: list[tuple[str, bytes]] = []
         if item.kind == "function" and TYPED_BRACE.search(self.bare(item)):
             text = without_compound_literals(text)
@@ -414,6 +437,7 @@ class Unit:
         return repairs
 
     def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
+        """The text of an item without unneeded host methods and trailing blanks."""
         if item.expansion:
             return item.expansion[1]
         source, end = self.parsed.source, item.end
@@ -426,23 +450,26 @@ class Unit:
         return b"\n".join(line.rstrip() for line in lines).strip()
 
     def _needs_constexpr(self, items: Sequence[Item]) -> frozenset[int]:
-        """Floating-point constants computed from others, and those others: device code needs `constexpr`."""
-        real = [
+        """The starts of the floating-point constants that the file must declare `constexpr`.
+
+        In device code that holds for those computed from other constants, and for these others.
+        """
+        constants = [
             item for item in items
             if item.kind == "variable" and item.names and not item.device
             and b"constexpr" not in item.qualifiers and _REAL_CONSTANT.search(self.bare(item))
         ]  # fmt: skip
         starts: set[int] = set()
-        for item in real:
-            named = {*_NAME.findall(self.bare(item).partition(b"=")[2])} - {*item.names}
-            if named:
+        for item in constants:
+            used_names = {*_NAME.findall(self.bare(item).partition(b"=")[2])} - {*item.names}
+            if used_names:
                 starts.add(item.start)
-                starts.update(other.start for other in real if named & {*other.names})
+                starts.update(other.start for other in constants if used_names & {*other.names})
         return frozenset(starts)
 
 
 def _blocks_around(item: Item) -> tuple[bytes, ...]:
-    """The blocks that an item must be inside."""
+    """The heads of the blocks that the file must put around an item."""
     if item.kind == "include":  # a header brings its own namespaces
         return ()
     if item.template:  # templates have no C linkage; a misread header may leave its block open
@@ -451,7 +478,7 @@ def _blocks_around(item: Item) -> tuple[bytes, ...]:
 
 
 def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
-    """The namespace paths that contain the items, each with the start of its first item."""
+    """The paths of the namespaces that contain the items, each with the start of the first item in it."""
     starts: dict[bytes, int] = {}
     for item in items:
         path = item.space
@@ -463,34 +490,3 @@ def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
 
 _DIRECTIVES = frozenset(("macro", "undef", "include"))
 _LINES = _DIRECTIVES | {"using"}
-
-
-def _needed_lines(
-    parts: Iterable[tuple[Item | None, bytes]], used: Set[bytes]
-) -> tuple[list[bytes], set[str]]:
-    """The texts less includes of headers that nothing needs, or that are there already; which are there."""
-    lines, there = list[bytes](), set[str]()
-    for item, text in parts:
-        match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
-        name = match[1].decode() if match else ""
-        if match is None or not (name in there or header_names.unused(name, used)):
-            there.add(name)
-            lines.append(text)
-    return lines, there
-
-
-def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:
-    """The file of a closure with the headers that its names need, and the repairs that this made."""
-    renamed = [(item, header_names.std_names(text)) for item, text in parts]
-    body = b"\n".join(text for item, text in renamed if item is None or item.kind != "include")
-    bare = blank_literals(body)
-    used = frozenset(IDENTIFIER.findall(bare))
-    declared = frozenset(name for item, _ in parts if item is not None for name in item.names)
-    lines, there = _needed_lines(renamed, used)
-    added = [name for name in header_names.needed(bare, used, declared) if name not in there]
-    top = [f"#include <{name}>".encode() for name in added]
-    changed = {"header"} if added else set()
-    if any(text != before for (_, before), (_, text) in zip(parts, renamed, strict=True)):
-        changed.add("std-name")
-    text = b"\n".join([*top, *([b""] if top else []), *lines]).lstrip(b"\n")
-    return text + b"\n", frozenset(changed)

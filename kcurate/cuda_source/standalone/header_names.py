@@ -10,10 +10,15 @@ GPU (`std::vector`); names behind `using namespace std`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 
 from kcurate.core import headers
+from kcurate.cuda_source.parse.items import Item
+from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+
+_INCLUDE = re.compile(rb"\s*#\s*include\s*[<\"]([\w/.]+)[>\"]")
 
 # Names in `cuda::std` by the header of the CUDA C++ library that declares them.
 _CUDA_STD_NAMES = {
@@ -110,7 +115,7 @@ def std_names(code: bytes) -> bytes:
 
 
 def shim_names(names: Set[bytes]) -> Set[bytes]:
-    """The shim's functions that the names of an item may become: `std_min` where it has `std` and `min`."""
+    """The functions of the shim that an item's names may become: `std_min` if it has `std` and `min`."""
     return {b"std_" + name for name in _SHIM_FUNCTIONS & names} if b"std" in names else set()
 
 
@@ -128,8 +133,8 @@ def _counterpart(match: re.Match[bytes]) -> bytes:
 def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
     """The headers that the names in code need, in the order to include them.
 
-    `bare`: the result of `std_names` with comments and literals blanked; `used`: all names in it; `declared`:
-    those that it declares.
+    `bare` is the result of `std_names` with comments and literals blanked, `used` are all names in it, and
+    `declared` the names that it declares.
     """
     by_name = frozenset[str]().union(*map(_headers_of, used - declared))
     headers_needed = [header for header, _ in _NAME_PATTERNS if header in by_name]
@@ -155,7 +160,8 @@ def _cuda_std_names(bare: bytes) -> Iterable[bytes]:
 
 
 def _block_header(name: bytes) -> str:
-    """`BlockRadixSort` is in `cub/block/block_radix_sort.cuh`, `LoadDirectStriped` in `block_load.cuh`."""
+    """The cub header of a class: `BlockRadixSort` is in `cub/block/block_radix_sort.cuh`."""
+    # `LoadDirectStriped` and the like are in the header of `BlockLoad`.
     direct_io = re.match(rb"(Load|Store)Direct", name)
     name = b"Block" + direct_io[1] if direct_io else name
     snake = re.sub(rb"(?<!\A)([A-Z])", rb"_\1", name).lower().decode()
@@ -163,7 +169,7 @@ def _block_header(name: bytes) -> str:
 
 
 def unused(header: str, used: Set[bytes]) -> bool:
-    """Whether code uses no name of a library's header. `cub/cub.cuh` counts as unused: NVRTC refuses it."""
+    """Whether code uses no name of a library's header; always for `cub/cub.cuh`, which NVRTC rejects."""
     if header.startswith("cub/"):
         return b"cub" not in used or not header.startswith(("cub/block/", "cub/warp/"))
     if header.startswith("cooperative_groups"):
@@ -171,3 +177,34 @@ def unused(header: str, used: Set[bytes]) -> bool:
     if header.startswith("cuda/"):
         return b"cuda" not in used and not header.endswith("cstdint")
     return False
+
+
+def _needed_lines(
+    parts: Iterable[tuple[Item | None, bytes]], used: Set[bytes]
+) -> tuple[list[bytes], set[str]]:
+    """The texts without repeated and unneeded includes, and the headers that remain."""
+    lines, included = list[bytes](), set[str]()
+    for item, text in parts:
+        match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
+        name = match[1].decode() if match else ""
+        if match is None or not (name in included or unused(name, used)):
+            included.add(name)
+            lines.append(text)
+    return lines, included
+
+
+def with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:
+    """The text of the file with the headers that it needs, and the names of the repairs made for that."""
+    renamed = [(item, std_names(text)) for item, text in parts]
+    body = b"\n".join(text for item, text in renamed if item is None or item.kind != "include")
+    bare_body = blank_literals(body)
+    used = frozenset(IDENTIFIER.findall(bare_body))
+    declared = frozenset(name for item, _ in parts if item is not None for name in item.names)
+    lines, included = _needed_lines(renamed, used)
+    added = [name for name in needed(bare_body, used, declared) if name not in included]
+    include_lines = [f"#include <{name}>".encode() for name in added]
+    changed = {"header"} if added else set()
+    if any(text != before for (_, before), (_, text) in zip(parts, renamed, strict=True)):
+        changed.add("std-name")
+    text = b"\n".join([*include_lines, *([b""] if include_lines else []), *lines]).lstrip(b"\n")
+    return text + b"\n", frozenset(changed)

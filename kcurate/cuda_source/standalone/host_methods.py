@@ -1,7 +1,7 @@
-"""Methods of classes that only the host may call: unannotated ones. NVRTC refuses even declarations of them.
+"""Methods without annotations, which only the host may call; NVRTC rejects even their declarations.
 
-What device code may not call, a kernel's file can do without, and without what it alone needs. Not covered:
-constexpr methods (`source_repairs`), classes inside functions.
+A kernel's file leaves them out, and with them whatever only they use. Not covered: constexpr methods
+(`source_repairs`), classes inside functions.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ _ON_DEVICE = re.compile(rb"\b(?:__device__|__global__|constexpr|consteval)\b")
 _VIRTUAL = re.compile(rb"\b(?:virtual|override|final)\b")
 _HOST = re.compile(rb"\b__host__\b")
 _SPECIAL = re.compile(rb"[^(]*(?:~|\boperator\b)")
+# The name of constructors, destructors and operators, which are not called by name.
 _CALLED_SPECIALLY = b""
 _STATIC = re.compile(rb"\b(?:static|constexpr)\b")
 _AROUND = TYPES | {"template_declaration", "type_definition", "declaration", "field_declaration"}
 
 
 def with_host_methods(parsed: Parsed) -> Parsed:
-    """The unit with the host methods of each of its classes; what only these use, the class does not use."""
+    """The unit, each class with its host methods.
+
+    Names that only host methods use are removed from the class's `used`.
+    """
     items = list(parsed.items)
     for at, item in enumerate(items):
         if item.kind == "type" and b"(" in parsed.bare[item.start : item.end]:
@@ -44,18 +48,20 @@ def with_host_methods(parsed: Parsed) -> Parsed:
 
 
 def _without(item: Item, host: tuple[HostMethod, ...], bare: bytes) -> Item:
-    """The class with these members as the host's: what only they use, it does not use."""
-    kept, at = list[bytes](), item.start
+    """The class with these members as its host methods, and without the names that only they use."""
+    parts_without, at = list[bytes](), item.start
     for method in host:
-        kept.append(bare[at : method.start])
+        parts_without.append(bare[at : method.start])
         at = max(at, method.end)
-    used = frozenset(IDENTIFIER.findall(b" ".join([*kept, bare[at : item.end]])))
+    used = frozenset(IDENTIFIER.findall(b" ".join([*parts_without, bare[at : item.end]])))
     return replace(item, host=host, used=used)
 
 
 def as_scope(item: Item, parsed: Parsed) -> Item:
-    """A class of which device code names only what is declared in it, such as `Solver::Params`: without its
-    bases, data and methods, which may be the host's alone. Static members stay.
+    """The class as a mere scope, for device code that uses only the types and static members it declares.
+
+    For `Solver::Params`, that is `Solver` without its bases, data and other methods, which may not compile
+    for the device. The members to leave out become host methods.
     """
     bare = parsed.bare
     stack, dropped = [_declaration(item, parsed, bare)], list[Node]()
@@ -63,28 +69,31 @@ def as_scope(item: Item, parsed: Parsed) -> Item:
         node = stack.pop(0)
         if node is not None and node.type == "field_declaration_list":
             dropped = [member for member in node.children if not _stays_in_scope(member, bare)]
-            dropped += [each for each in node.parent.children if each.type == "base_class_clause"]
+            dropped += [child for child in node.parent.children if child.type == "base_class_clause"]
         elif node is not None and node.type in _AROUND:
             stack += node.children
     spans = [(with_marks(node.start_byte, bare, parsed.marks), node.end_byte) for node in dropped]
-    inner = [each for each in item.host if not any(start <= each.start < end for start, end in spans)]
+    remaining = [
+        method for method in item.host if not any(start <= method.start < end for start, end in spans)
+    ]
     gone = [HostMethod(start, end, start, None, _CALLED_SPECIALLY, False) for start, end in spans]
-    return _without(item, tuple(sorted([*inner, *gone], key=lambda method: method.start)), bare)
+    return _without(item, tuple(sorted([*remaining, *gone], key=lambda method: method.start)), bare)
 
 
 def _stays_in_scope(member: Node, bare: bytes) -> bool:
-    inner = member
-    while inner.type == "template_declaration":
-        inner = templated(inner)
-    if inner.type == "function_definition":
-        body = inner.child_by_field_name("body")
-        head_end = int(body.start_byte if body is not None else inner.end_byte)
-        return _STATIC.search(bare, inner.start_byte, head_end) is not None
-    if inner.type not in ("field_declaration", "declaration"):
-        return bool(inner.type != "friend_declaration")
-    type_ = inner.child_by_field_name("type")
+    """Whether a member is a type, a static member or anything else that is neither data nor a method."""
+    declaration = member
+    while declaration.type == "template_declaration":
+        declaration = templated(declaration)
+    if declaration.type == "function_definition":
+        body = declaration.child_by_field_name("body")
+        head_end = int(body.start_byte if body is not None else declaration.end_byte)
+        return _STATIC.search(bare, declaration.start_byte, head_end) is not None
+    if declaration.type not in ("field_declaration", "declaration"):
+        return bool(declaration.type != "friend_declaration")
+    type_ = declaration.child_by_field_name("type")
     defines = type_ is not None and type_.type in TYPES and type_.child_by_field_name("body") is not None
-    return bool(defines or _STATIC.search(bare, inner.start_byte, inner.end_byte))
+    return bool(defines or _STATIC.search(bare, declaration.start_byte, declaration.end_byte))
 
 
 def _declaration(item: Item, parsed: Parsed, bare: bytes) -> Node:
@@ -97,6 +106,7 @@ def _declaration(item: Item, parsed: Parsed, bare: bytes) -> Node:
 
 
 def _methods(item: Item, parsed: Parsed, bare: bytes) -> Iterator[HostMethod]:
+    """The host methods of a class and of the classes nested in it."""
     node = _declaration(item, parsed, bare)
     stack = [node] if node is not None else []
     while stack:
@@ -114,42 +124,46 @@ def _methods(item: Item, parsed: Parsed, bare: bytes) -> Iterator[HostMethod]:
 
 
 def declared_name(node: Node, bare: bytes) -> bytes:
-    """The name of a class."""
+    """The name of the class that a node defines; empty: it has none."""
     name = node.child_by_field_name("name")
     return bare[name.start_byte : name.end_byte].partition(b"<")[0] if name is not None else b""
 
 
-def _method(member: Node, parsed: Parsed, bare: bytes, of: bytes) -> HostMethod | None:
-    """A member as a host method; None: it is something else, or device code may call it."""
-    inner = member
-    while inner.type in ("template_declaration", "friend_declaration"):
-        inner = templated(inner)
-    body = inner.child_by_field_name("body")
-    if inner.type == "function_definition":
+def _method(member: Node, parsed: Parsed, bare: bytes, class_name: bytes) -> HostMethod | None:
+    """The member as a host method; None: it is no method, or device code may call it. `of` is the class."""
+    declaration = member
+    while declaration.type in ("template_declaration", "friend_declaration"):
+        declaration = templated(declaration)
+    body = declaration.child_by_field_name("body")
+    if declaration.type == "function_definition":
         if body is None:  # `= default`, `= delete`
             return None
-    elif inner.type not in ("field_declaration", "declaration") or not _declares_function(inner):
+    elif declaration.type not in ("field_declaration", "declaration") or not _declares_function(declaration):
         return None
-    start = with_marks(inner.start_byte, bare, parsed.marks)
+    start = with_marks(declaration.start_byte, bare, parsed.marks)
     at = min(with_marks(member.start_byte, bare, parsed.marks), start)
-    end = body.start_byte if body is not None else inner.end_byte
+    end = body.start_byte if body is not None else declaration.end_byte
     while (word := IDENTIFIER.match(bare, at, end)) and word[0] in parsed.member_lists:
         at = start = word.end() + len(bare[word.end() : end]) - len(bare[word.end() : end].lstrip())
-    head = bare[at:end]
-    if b"(" not in head:  # what such a macro stands before, read as its type: `MEMBERS union { int x; };`
+    declaration_text = bare[at:end]
+    if (
+        b"(" not in declaration_text
+    ):  # what such a macro stands before, read as its type: `MEMBERS union { int x; };`
         return None
-    words = {*IDENTIFIER.findall(head)} & parsed.annotations.keys()
-    head += b" " + b" ".join(word for name in words for word in parsed.annotations[name])
-    if _ON_DEVICE.search(head):
+    words = {*IDENTIFIER.findall(declaration_text)} & parsed.annotations.keys()
+    declaration_text += b" " + b" ".join(word for name in words for word in parsed.annotations[name])
+    if _ON_DEVICE.search(declaration_text):
         return None
-    name = next(reversed(declared(inner, bare)), _CALLED_SPECIALLY)
-    if _SPECIAL.match(head) or name == of:
+    name = next(reversed(declared(declaration, bare)), _CALLED_SPECIALLY)
+    if _SPECIAL.match(declaration_text) or name == class_name:
         name = _CALLED_SPECIALLY
-    friend = member.type == "friend_declaration"
-    lists = (child.start_byte for child in inner.children if child.type == "field_initializer_list")
-    first = next(lists, body.start_byte) if body is not None else None
-    virtual = _VIRTUAL.search(head) is not None and not friend
-    return HostMethod(at, member.end_byte, start, first, name, virtual)
+    is_friend = member.type == "friend_declaration"
+    initialiser_lists = (
+        child.start_byte for child in declaration.children if child.type == "field_initializer_list"
+    )
+    body_start = next(initialiser_lists, body.start_byte) if body is not None else None
+    virtual = _VIRTUAL.search(declaration_text) is not None and not is_friend
+    return HostMethod(at, member.end_byte, start, body_start, name, virtual)
 
 
 def _declares_function(node: Node) -> bool:
@@ -158,10 +172,10 @@ def _declares_function(node: Node) -> bool:
 
 
 def without_host_methods(item: Item, source: bytes, used: Set[bytes]) -> bytes:
-    """A class's text without its host methods.
+    """The text of a class without its host methods.
 
-    Those that a name in `used` may mean stay, for the device too; virtual ones stay declared, since they
-    decide how large an object is.
+    Methods that a name in `used` may mean stay, annotated for the device. Virtual ones stay declared, since
+    they determine the size of an object.
     """
     out, at = list[bytes](), item.start
     for method in item.host:

@@ -2,10 +2,10 @@
 
 `SHIM` is ordinary device code, put before a unit that uses one of its names without declaring it. Like any
 declaration, each of its parts enters a kernel's file only if it is used. A texture reference becomes a
-`__device__` variable of the class template `texture` (`legacy_names.cuh`): three members, `data` (an address
-in global memory), `width` and `height` in texels (height 0: one-dimensional), 8 + 4 + 4 bytes. Whatever
-launches the kernel sets them (the plan step `bind_texture`). Addressing is clamped and filtering is point
-sampling, the defaults of texture references.
+`__device__` variable of the class template `texture` (`legacy_names.cuh`) with three members: `data` (an
+address in global memory), and `width` and `height` in texels (height 0: one-dimensional); 8 + 4 + 4 bytes.
+The host code that launches the kernel sets them (the plan step `bind_texture`). Addressing is clamped and
+filtering is point sampling, the defaults of texture references.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _NAMES = (
 
 
 def shim_for(text: bytes) -> bytes:
-    """The parts of the shim that a unit uses names of without declaring them; empty: none.
+    """The shim, if the unit uses one of its names without declaring it, with its optional parts; else empty.
 
-    A type may be declared behind the header that uses it: which declaration is meant, the closure tells.
+    A type may be declared behind its first use; then the closure decides which declaration is meant.
     """
     used = {name for name in _NAMES if name in text and _word(name).search(text)}
     declared = {name for name in used - _INTEGERS if _declares(name, text)}
@@ -85,7 +85,7 @@ def _declares(name: bytes, text: bytes) -> bool:
 
 
 def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
-    """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
+    """The names of the repairs made to a kernel's file; `others` are repairs without a part of the shim."""
     names = {*others, *(repair for repair, part in _PARTS.items() if shim_names & part)}
     for name in shim_names.difference(*_PARTS.values()):
         if not name.startswith((b"cuda", b"__")):

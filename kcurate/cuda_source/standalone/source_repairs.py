@@ -1,6 +1,6 @@
-"""Changes to one declaration's text that let it compile in a file of device code alone.
+"""Changes to the text of one declaration that let it compile in a file of device code.
 
-Not covered: what is declared in addition (`shim`), names of headers (`header_names`).
+Not covered: additional declarations (`shim`), names of headers (`header_names`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
 
 _TYPED_BRACE = r"(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{"
-# What every compound literal has, found quickly.
+# A necessary condition for a compound literal, fast to search for.
 TYPED_BRACE = re.compile(_TYPED_BRACE.encode())
 _COMPOUND = re.compile(rf"(?:[=,?:(]|\breturn)\s*{_TYPED_BRACE}".encode())
 _PLAIN = {b"asm": b"asm", b"volatile": b"volatile"}
@@ -41,7 +41,7 @@ def without_compound_literals(text: bytes) -> bytes:
 
 
 def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
-    """GNU's `__asm__ __volatile__` becomes `asm volatile`; `body` is what a macro called `asm` says."""
+    """GNU's `__asm__ __volatile__` becomes `asm volatile`; `body` is that of a macro called `asm`, if any."""
 
     def plain(match: re.Match[bytes]) -> bytes:
         if match[1]:
@@ -52,9 +52,9 @@ def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
 
 
 def without_constraints(text: bytes, concepts: Iterable[bytes] = ()) -> bytes:
-    """C++20's `template <Number T> requires (C<T>)` becomes `template <typename T>`, as C++17 has it.
+    """C++20's `template <Number T> requires (C<T>)` becomes C++17's `template <typename T>`.
 
-    `concepts` are the unit's own. Where constraints choose an overload, the file does not compile.
+    `concepts` are the unit's own. If constraints select an overload, the resulting file does not compile.
     """
     heads = [rb"std\s*::\s*(?:%b)" % _STD_CONCEPTS, *(rb"(?:\w+\s*::\s*)*%b" % name for name in concepts)]
     pattern = rb"(\btemplate\s*<|,)(\s*)(?:%b)\b(?:\s*<[^<>]*>)?(?=\s+(?:\.\.\.\s*)?\w+\s*[,>=]|\s*\.\.\.)"
@@ -68,7 +68,7 @@ def without_constraints(text: bytes, concepts: Iterable[bytes] = ()) -> bytes:
 
 
 def _constraint_end(bare: bytes, at: int) -> int:
-    """Where a constraint ends: brackets, names or requires-expressions, joined by `&&` and `||`."""
+    """The end of a constraint: parentheses, names or requires-expressions, joined by `&&` and `||`."""
     while (term := _TERM.match(bare, at)) is not None:
         at = term.end()
         if term[0].rstrip().endswith((b"(", b"{")):
@@ -89,12 +89,12 @@ def _constraint_end(bare: bytes, at: int) -> int:
 
 
 def without_register(text: bytes) -> bytes:
-    """C's `register float x` becomes `float x`: C++17 has no such word."""
+    """`register float x` becomes `float x`, since C++17 has no `register`."""
     return _REGISTER.sub(lambda match: match[1] or b"", text) if b"register" in text else text
 
 
 def annotate(text: bytes, template: bool, words: bytes = b"__device__") -> bytes:
-    """Put `__device__` before a function, after its template head."""
+    """The function with `words` before it, behind its template head."""
     at = 0
     while template and (match := _TEMPLATE_HEAD.match(text, at)):
         at, depth = match.end(), 1
@@ -105,7 +105,7 @@ def annotate(text: bytes, template: bool, words: bytes = b"__device__") -> bytes
 
 
 def annotate_methods(text: bytes) -> bytes:
-    """Make the constexpr methods of a class `__host__ __device__`, as `--expt-relaxed-constexpr` does."""
+    """The class with its constexpr methods `__host__ __device__`, as with `--expt-relaxed-constexpr`."""
     if b"constexpr" not in text:
         return text
     bare = blank_literals(text)
@@ -114,7 +114,7 @@ def annotate_methods(text: bytes) -> bytes:
 
 
 def _is_unmarked_method(bare: bytes, word: re.Match[bytes]) -> bool:
-    """Whether `constexpr` is said of a method or an operator without saying where it runs."""
+    """Whether a `constexpr` belongs to a method or operator without an execution space."""
     ends = _ENDS_SPECIFIERS.search(bare, word.end())
     first = 1 + max(bare.rfind(sign, 0, word.start()) for sign in (b";", b"{", b"}"))
     if ends is None or ends[0] != b"(" or re.search(_SPACE, bare[first : ends.start()]):
@@ -123,7 +123,7 @@ def _is_unmarked_method(bare: bytes, word: re.Match[bytes]) -> bool:
 
 
 def _in_class(bare: bytes, at: int) -> bool:
-    """Whether the innermost open brace before a position opens a class."""
+    """Whether the innermost `{` that is open at byte `at` opens a class."""
     depth = 0
     for position in range(at - 1, -1, -1):
         depth += {0x7D: 1, 0x7B: -1}.get(bare[position], 0)

@@ -1,9 +1,9 @@
-"""A kernel's file without declarations that only share a name with what the kernel uses.
+"""Removes declarations that do not compile from a kernel's file and that the kernel does not need.
 
-The closure matches names, not scopes, so a file may hold classes of the host that nothing in it needs. One
-that does not compile can go if no other declaration has any of its names: what needs it then fails to compile
-too. So can a stated instance of a template, if others compile. Not covered: compiling, and names that headers
-declare (the caller asks the compiler).
+The closure matches names, not scopes, so a file may contain host classes that nothing needs. A declaration
+that does not compile can be removed if no other declaration has any of its names: if something does need it,
+the file fails to compile again. A stated template instance can be removed if other instances compile. Not
+covered: compiling, and which names headers declare (the caller asks the compiler).
 """
 
 from __future__ import annotations
@@ -22,50 +22,58 @@ _OPERATOR = re.compile(rb"\boperator\b")
 _SPECIAL = re.compile(rb"\s*template\s*<\s*>")
 _MENTIONED = re.compile(rb"\b(?:struct|class|union|enum)\s+(\w+)(?!\s*[{:])")
 _ERROR = re.compile(r"^kernel\.cu\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
-# Not those for a name expression, which repeat that its instance is wrong.
+# Without errors for a name expression, which only repeat that its instance fails.
 _ANY_ERROR = re.compile(r"^(?!__nv_name_map)\S+\(\d+\): (?:catastrophic )?error\b", re.MULTILINE)
 _INSTANTIATED = re.compile(r"\bat line (\d+)(?! of (?!kernel\.cu))")
 
 
 def error_lines(log: str) -> set[int]:
-    """The lines of a file, from 1, for which NVRTC's log has an error."""
+    """The line numbers, from 1, of the errors in NVRTC's log."""
     return {int(line) for line in _ERROR.findall(log)}
 
 
 def trimmed(
     code: bytes, lines: Iterable[int], name: str, in_headers: Callable[[Set[bytes]], Set[bytes]]
 ) -> bytes:
-    """The file without the declarations that errors at `lines` (from 1) are in, blanked so that lines stay.
+    """The file without the declarations that contain an error at `lines` (from 1), at unchanged line numbers.
 
-    The kernel `name` stays; so does what shares a name with another declaration, or with a header:
-    `in_headers(names)` are those that a header has. The same file: nothing can go.
+    The kernel `name` stays, and so does a declaration that shares a name with another one or with a header;
+    `in_headers(names)` returns those of the names that headers declare. The result equals `code` if nothing
+    can be removed.
     """
-    items = [_Named.of(item, code) for item in parse(code).items]
+    declarations = [_Named.of(item, code) for item in parse(code).items]
     starts = [0, *(at + 1 for at, byte in enumerate(code) if byte == 0x0A)]
-    gone: dict[int, _Named] = {}
+    removed: dict[int, _Named] = {}
     for at in (_text_at(code, starts[line - 1]) for line in lines if 0 < line <= len(starts)):
-        around = (each for each in items if each.item.start <= at < each.item.end)
-        wrong = min(around, key=lambda each: each.item.end - each.item.start, default=None)
-        # Operators are chosen by their operands: one whose header fails has an operand without a type.
-        if wrong is not None and wrong.may_go(name) and not (wrong.operator and at >= wrong.item.header_end):
-            gone[wrong.item.start] = wrong
-    types = {type_ for each in gone.values() if each.item.kind in ("type", "using") for type_ in each.names}
-    for each in items:  # methods, operators and specialisations for types that go
-        if each.item.kind == "function" and types & each.depends_on(code):
-            gone[each.item.start] = each
-    names = frozenset[bytes]().union(*(each.names for each in gone.values()))
-    kept = frozenset[bytes]().union(*(each.names for each in items if each.item.start not in gone))
-    fixed = (names & kept) | in_headers(names - kept)
-    spans = sorted((each.item.start, each.item.end) for each in gone.values() if not fixed & each.names)
+        around = (named for named in declarations if named.item.start <= at < named.item.end)
+        failing = min(around, key=lambda named: named.item.end - named.item.start, default=None)
+        # An operator may go only if its header fails: then an operand has no type, so nothing can use it.
+        if failing is None or (failing.operator and at >= failing.item.header_end):
+            continue
+        if failing.may_go(name):
+            removed[failing.item.start] = failing
+    types = {
+        type_ for named in removed.values() if named.item.kind in ("type", "using") for type_ in named.names
+    }
+    for named in declarations:  # methods, operators and specialisations for the removed types
+        if named.item.kind == "function" and types & named.depends_on(code):
+            removed[named.item.start] = named
+    removed_names = frozenset[bytes]().union(*(named.names for named in removed.values()))
+    remaining = (named.names for named in declarations if named.item.start not in removed)
+    remaining_names = frozenset[bytes]().union(*remaining)
+    shared_names = (removed_names & remaining_names) | in_headers(removed_names - remaining_names)
+    spans = sorted(
+        (named.item.start, named.item.end) for named in removed.values() if not shared_names & named.names
+    )
     return blanked(code, spans) if spans else code
 
 
 def without_failing_instances(
     code: bytes, log: str, expressions: Sequence[str]
 ) -> tuple[bytes, tuple[str, ...]]:
-    """The file and the name expressions of its stated instances without those that all errors come from.
+    """The file and its stated name expressions without those instances that cause all the errors.
 
-    The same: an error has another cause, or no instance is left.
+    Both are unchanged if an error has another cause or no instance would be left.
     """
     lines = code.split(b"\n")
     stated = {
@@ -80,16 +88,17 @@ def without_failing_instances(
         if _ANY_ERROR.search(message)
     ]
     failing = set[int]().union(*causes)
-    left = tuple(each for each in expressions if each not in {stated[line] for line in failing})
-    if not left or not all(causes):
+    failed = {stated[line] for line in failing}
+    remaining = tuple(expression for expression in expressions if expression not in failed)
+    if not remaining or not all(causes):
         return code, tuple(expressions)
-    return b"\n".join(b"" if at in failing else line for at, line in enumerate(lines, 1)), left
+    return b"\n".join(b"" if at in failing else line for at, line in enumerate(lines, 1)), remaining
 
 
 def build_macros(code: bytes, undefined: Set[str], known: Mapping[str, str]) -> bytes:
-    """Definitions of the names in capitals that a build defines: those known, and `float` for a type's name.
+    """`#define` lines for undefined macros that a build system would define; empty: a value is unknown.
 
-    Empty: nothing tells one of them.
+    Values come from `known`; a name that is used as a type becomes `float`.
     """
     lines = []
     for name in sorted(undefined):
@@ -104,7 +113,7 @@ def build_macros(code: bytes, undefined: Set[str], known: Mapping[str, str]) -> 
 
 @dataclass(frozen=True)
 class _Named:
-    """A declaration, and the names by which code can mean it; operators and specialisations have none."""
+    """A declaration, and the names by which code can refer to it; operators and specialisations have none."""
 
     item: Item
     names: frozenset[bytes]
@@ -138,5 +147,5 @@ class _Named:
 
 
 def _text_at(code: bytes, at: int) -> int:
-    """The first byte at or after one that is no blank."""
+    """The offset of the first non-blank byte at or after `at`."""
     return at + len(code[at : at + 400]) - len(code[at : at + 400].lstrip())

@@ -1,4 +1,4 @@
-"""Extracts kernels from one translation unit: splice, parse, compute closures, describe."""
+"""Extracts the kernels of one translation unit: splices, parses, computes closures, fills in reports."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from kcurate.cuda_source.text.features import features, techniques
 from kcurate.cuda_source.text.tokens import directives
 from kcurate.records import Condition, LaunchSite, Param, Span
 
-# The mark of a kernel template that nothing in its unit instantiates.
+# The repair of a kernel template that nothing in its unit instantiates.
 TEMPLATE_GUESS = "template-argument"
-# That of a file with macros that only its build defines.
+# The repair of a file with macros that only its build system defines.
 BUILD_MACRO = "build-macro"
-# That of a file with no declarations but those that a second reader reaches.
+# The repair of a file with no declarations but those that a second reader reaches.
 REACHED = "reached"
 # A kernel's header is shorter.
 MAX_HEAD_BYTES = 10_000
@@ -43,7 +43,7 @@ _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
 
 class Mark(StrEnum):
-    """What became of one `__global__` in a text."""
+    """What became of one occurrence of `__global__`."""
 
     KERNEL = "kernel"
     DECLARED = "declaration"
@@ -54,7 +54,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One kernel as its unit shows it; `code` is the self-contained file.
+    """One kernel and what its unit tells about it; `code` is its self-contained file.
 
     `reached` is that file with no declarations but those that a compiler reaches; None: nothing tells them.
     """
@@ -75,16 +75,15 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class UnitReport:
-    """The unit of file `root`: its kernels in order, every launch in it, and facts about each of its files.
+    """The unit of file `root`: its kernels in order, its launches, and facts about each of its files.
 
-    Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
-    `file_codes` has one file per path with all kernels defined there, if they were asked for.
-    `device_fractions` is the share of a file's code lines inside device functions, 0 to 1. `unread` counts,
-    per file, the kernels that keywords announce but that could not be extracted. `conditions` counts the
-    preprocessor conditions that were evaluated; `unevaluated` are those that could not be. `hidden` are those
-    that leave out a `__global__`. `not_found` are the includes that are neither in the tree nor standard.
-    `marks` counts, per file, the occurrences of `__global__` outside of comments and literals. `failed` says
-    what ended the reading, if anything did. `second`: what a second reader makes of the unit.
+    `launches` are (qualified kernel name as far as the unit tells, site). `file_codes` maps a path to one
+    file with all kernels defined there. `device_fractions` maps a path to the share of its code lines inside
+    device functions, 0 to 1. `unread` counts, by path, the kernels that keywords announce and that could not
+    be extracted. `conditions` counts the preprocessor conditions that were evaluated; `unevaluated` are those
+    without a known value, and `hidden` those that leave out a `__global__`. `not_found` are includes that are
+    neither in the tree nor standard. `marks` counts, by path, what became of each `__global__` outside
+    comments and literals. `failed`: why reading ended early. `second`: the findings of a second reader.
     """
 
     root: str
@@ -115,11 +114,11 @@ def extract_unit(
     *,
     file_codes: bool = True,
 ) -> UnitReport:
-    """Everything in one translation unit, the `file_codes` only if they are wanted.
+    """The report of one translation unit; with `file_codes` False it has none of these.
 
-    `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
-    include or None; `macros` are those that compile flags define. `second` reads the unit too. Never raises
-    on malformed source; what cannot be parsed is left out.
+    `read(path)` returns a file's bytes or None. `resolve(name, includer)` returns the path of a quoted
+    include or None. `macros` are those that compile flags define. `second` reads the unit too. Malformed
+    source never raises; what cannot be parsed is left out.
     """
     spliced = splice(root, read, resolve, macros)
     if spliced is None:
@@ -166,13 +165,13 @@ def extract_unit(
 
 
 def _found(finding: Finding, text: Text, shift: int) -> Finding:
-    """A finding with its place in a file."""
+    """The finding with its path and line filled in."""
     path, at = text.origin(max(0, finding.at - shift))
     return replace(finding, path=path, line=text.line(path, at))
 
 
 def _unread(unit: Unit, text: Text) -> dict[str, int]:
-    """Kernels per file that begin where no item was found; a file that is included twice counts once."""
+    """The number of kernels, by path, that begin where no item was found; repeated includes count once."""
     shift = unit.shim_bytes
     bare = unit.parsed.bare
     heads = sorted((item.start, item.header_end) for item in unit.kernels)
@@ -185,39 +184,45 @@ def _unread(unit: Unit, text: Text) -> dict[str, int]:
 
 
 def marks_in(source: bytes) -> list[int]:
-    """Where `__global__` stands in a file, outside of comments and literals."""
+    """The offsets of `__global__` in a file, outside comments and literals."""
     return [match.start() for match in MARK.finditer(bare_file(source))] if MARK.search(source) else []
 
 
 def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
-    """What became of each `__global__` of a file of the unit."""
-    places = marks_in(text.files[path])
-    if not places:
+    """What became of the `__global__` of one file of the unit, as counts."""
+    offsets = marks_in(text.files[path])
+    if not offsets:
         return {}
-    lines = [match.span() for match in directives(bare_file(text.files[path]))]
-    live = sorted((piece.start, piece.end, piece.at) for piece in text.pieces if piece.path == path)
-    furthest = list(accumulate((end for _, end, _ in live), max))
-    return dict(Counter(_mark(unit, at, lines, live[bisect_right(furthest, at) :]) for at in places))
+    directive_spans = [match.span() for match in directives(bare_file(text.files[path]))]
+    pieces = sorted((piece.start, piece.end, piece.at) for piece in text.pieces if piece.path == path)
+    furthest = list(accumulate((end for _, end, _ in pieces), max))
+    return dict(
+        Counter(_mark(unit, at, directive_spans, pieces[bisect_right(furthest, at) :]) for at in offsets)
+    )
 
 
 def _mark(
     unit: Unit, at: int, lines: Sequence[tuple[int, int]], live: Sequence[tuple[int, int, int]]
 ) -> Mark:
-    """What became of the `__global__` at a byte of a file with directives at `lines`; `live` is read."""
+    """What became of the `__global__` at byte `at` of a file.
+
+    `lines` are the spans of the file's directives. `live` are the pieces of the file that the unit has:
+    (start, end, offset in the unit).
+    """
     if (line := bisect_right(lines, (at, len(unit.parsed.text)))) and at < lines[line - 1][1]:
         return Mark.MACRO
     piece = next((piece for piece in live if piece[0] <= at < piece[1]), None)
     if piece is None:
         return Mark.HIDDEN
-    place = unit.shim_bytes + piece[2] + at - piece[0]
-    inside = unit.marked_around(place)
-    if any(item.kernel and place < item.header_end for item in inside):
+    unit_at = unit.shim_bytes + piece[2] + at - piece[0]
+    around = unit.marked_around(unit_at)
+    if any(item.kernel and unit_at < item.header_end for item in around):
         return Mark.KERNEL
-    return Mark.DECLARED if inside or _declares(unit.parsed.text, place) else Mark.UNREAD
+    return Mark.DECLARED if around or _declares(unit.parsed.text, unit_at) else Mark.UNREAD
 
 
 def _declares(text: bytes, at: int) -> bool:
-    """Whether a declaration without a body goes on from there."""
+    """Whether a declaration without a body continues at byte `at`."""
     end = re.compile(rb"[;{}]").search(blank_literals(text[at : at + MAX_HEAD_BYTES]))
     return end is not None and end[0] == b";"
 
@@ -258,7 +263,7 @@ def _kernel(
 
 
 def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]:
-    """Per file: code lines (not blank, not comment) inside device functions over all code lines."""
+    """For each path: code lines (not blank, no comment) inside device functions divided by all code lines."""
     device: dict[str, int] = defaultdict(int)
     shift = unit.shim_bytes
     for item in unit.parsed.items:
@@ -276,7 +281,7 @@ def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]
 
 
 def _methods(text: bytes) -> Iterator[bytes]:
-    """The device functions defined in a class body."""
+    """The texts of the device functions defined in a class body."""
     bare, at = blank_literals(text), 0
     for match in _DEVICE_METHOD.finditer(bare):
         end = closing(bare, match.end() - 1) if match.start() >= at else None

@@ -1,11 +1,11 @@
-"""CUDA read as bytes, before any parse: what is comment, what is literal, which brackets match.
+"""CUDA as bytes before parsing: comments, literals, matching brackets.
 
 | module | owns |
 |---|---|
 | `tokens` | the lexical grammar: comments, literals, names, numbers, signs |
-| `blanking` | comments and literals as blanks, at equal length; what else the grammar rejects |
+| `blanking` | comments, literals and text that the grammar rejects, blanked at equal length |
 | `brackets` | matching brackets and top-level commas |
 | `normalise` | code as it is published and compared |
 | `features` | language features and optimisation techniques that the text proves |
-| `demangled_names` | a kernel's demangled name, taken apart |
+| `demangled_names` | the parts of a kernel's demangled name |
 """

@@ -1,6 +1,6 @@
-"""Makes bytes parseable without moving any: comments, line ends, alignment specifiers.
+"""Makes bytes parseable without moving any: comments, line ends and alignment specifiers become blanks.
 
-Except for `without_comments`, results have the source's length, so spans of one are spans of the other.
+Except for `without_comments`, results have the source's length, so spans are valid in both.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kcurate.cuda_source.text.tokens import IDENTIFIER, comment_or_literal, dire
 _ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
 BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
-# A line end behind blanks.
+# A line break behind trailing blanks.
 _TRAILING = re.compile(rb"\n(?<=[ \t\r]\n)")
 # The grammar loses a function that has one of these on a parameter.
 _ATTRIBUTE = re.compile(
     rb"\[\[\s*(?:maybe_unused|nodiscard|noreturn|fallthrough|likely|unlikely|deprecated)\b[^\[\]]*\]\]"
 )
-# An alignment specifier, or a directive, in which one stays.
+# An alignment specifier; or a whole directive, so that a specifier in it is not blanked.
 _ALIGN = re.compile(rb"(?m:^)[ \t]*#[^\n]*|\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
 
 
-# Most declarations and kernels hold none of these, which is found far quicker than that no pattern matches.
+# Most declarations and kernels contain none of these; searching for them is much faster than for a pattern.
 _COMMENTS = b"//", b"/*"
 _COMMENTS_AND_QUOTES = *_COMMENTS, b'"', b"'"
 
@@ -39,14 +39,15 @@ def _spaces(match: re.Match[bytes]) -> bytes:
 
 
 def without_byte_order_mark(source: bytes) -> bytes:
-    """The source with blanks for UTF-8's mark at its start, which would hide a directive behind it."""
+    """The source with a leading UTF-8 byte order mark blanked; it would hide a directive behind it."""
     return b"   " + source[3:] if source.startswith(BOM_UTF8) else source
 
 
 def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
-    """Replace comments with spaces; literals stay, and line breaks unless `line_breaks` is False.
+    """The source with comments replaced by spaces; literals stay.
 
-    Then nothing in a raw string stays either: no line in it is a directive.
+    With `line_breaks` False, line breaks in comments are blanked too, and so are raw strings, whose lines
+    could be taken for directives.
     """
     if line_breaks and not _holds_any(source, _COMMENTS):
         return source
@@ -61,16 +62,16 @@ def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
 
 
 def blank_literals(source: bytes) -> bytes:
-    """Replace comments and the contents of literals with spaces; line breaks stay.
+    """The source with comments and the contents of literals replaced by spaces; line breaks stay.
 
-    A raw string becomes an empty one: what is between its quotes may be lines.
+    A raw string becomes an empty string followed by blanks, since its contents may span lines.
     """
     if not _holds_any(source, _COMMENTS_AND_QUOTES):
         return source
     return comment_or_literal(source).sub(_blank_literal, source)
 
 
-# A file is scanned, then read in a unit.
+# Cached, since a file is scanned first and read as part of a unit later.
 bare_file = lru_cache(maxsize=16)(blank_literals)
 
 
@@ -85,9 +86,9 @@ def _blank_literal(match: re.Match[bytes]) -> bytes:
     return text[:1] + text[1:-1].translate(BLANK) + text[-1:]
 
 
-@lru_cache(maxsize=2)  # of all who read a text's macros
+@lru_cache(maxsize=2)  # several readers ask for one text
 def blank_directives(bare: bytes) -> bytes:
-    """Replace directives with spaces in a text without comments and literals; line breaks stay."""
+    """A text without comments and literals, with its directives replaced by spaces; line breaks stay."""
     out, at = [], 0
     for match in directives(bare):
         out += [bare[at : match.start()], _spaces(match)]
@@ -96,7 +97,7 @@ def blank_directives(bare: bytes) -> bytes:
 
 
 def numbered(source: bytes) -> bytes:
-    """Characters such as `'a'` as their numbers, at equal length; prefixed and longer ones stay."""
+    """The source with characters such as `'a'` replaced by their codes, at equal length."""
 
     def number(match: re.Match[bytes]) -> bytes:
         inside = match[0][1:-1]
@@ -109,7 +110,7 @@ def numbered(source: bytes) -> bytes:
 
 
 def without_comments(source: bytes) -> bytes:
-    """Replace each comment, including any line breaks in it, with one space."""
+    """The source with each comment, line breaks in it included, replaced by one space."""
     if not _holds_any(source, _COMMENTS):
         return source
     return comment_or_literal(source).sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
@@ -128,8 +129,8 @@ def parseable(source: bytes) -> bytes:
     out, at = [], 0
     for match in _TRAILING.finditer(text):
         lines = text[at : match.start()]
-        kept = lines.rstrip(b" \t\r")
-        out += [kept, b"\n", b" " * (len(lines) - len(kept))]
+        without_trailing = lines.rstrip(b" \t\r")
+        out += [without_trailing, b"\n", b" " * (len(lines) - len(without_trailing))]
         at = match.end()
     return b"".join([*out, text[at:]])
 

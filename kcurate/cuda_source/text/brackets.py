@@ -10,7 +10,7 @@ _TEMPLATE_ARGUMENTS = re.compile(rb"(?<=\w)<[\w\s:,*&<>]{1,400}>(?=\s*(?:[({]|::
 
 
 def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
-    """The position just past the bracket that closes the one at `at`; None: no match within `limit` bytes."""
+    """The offset behind the bracket that closes the one at `at`; None: no match within `limit` bytes."""
     depth = 0
     for match in _BRACKET.finditer(text, at, at + limit):
         if match[0] in b"([{":
@@ -23,9 +23,10 @@ def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
 
 
 def split_arguments(text: bytes, angles: bool = False) -> list[bytes]:
-    """The text between top-level commas, stripped; `angles`: outside of others, `<` and `>` are brackets.
+    """The text between top-level commas, stripped.
 
-    Without it they are those of template arguments before a call, as in `f<a, b>(c)`.
+    With `angles`, `<` and `>` outside other brackets count as brackets. Without it they do so only around
+    template arguments before a call, as in `f<a, b>(c)`.
     """
     pieces: list[bytes] = []
     depth = angle = start = skipped = 0

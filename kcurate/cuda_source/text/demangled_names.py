@@ -1,4 +1,4 @@
-"""A kernel's demangled name, taken apart."""
+"""Takes the demangled name of a kernel apart."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _CLONE = re.compile(r" \[clone.*")
 
 @dataclass(frozen=True)
 class Demangled:
-    """`void space::scale<float, (int)4>(float*, int)`: name `space::scale`, template arguments, parameters.
+    """The parts of a demangled name.
 
-    `params` is None where the name tells none (`extern "C"`). Anonymous namespaces are left out.
+    `void space::scale<float, (int)4>(float*, int)` has the name `space::scale`, the template arguments
+    `float` and `(int)4`, and the parameters `float*` and `int`. `params` is None if the name has none
+    (`extern "C"`). Anonymous namespaces are left out.
     """
 
     name: str
@@ -29,25 +31,25 @@ class Demangled:
 
     @staticmethod
     def of(text: str) -> Demangled:
-        """Reads a name with or without types around it."""
-        rest = _CLONE.sub("", _ANONYMOUS.sub("", text)).strip()
+        """Parse a name with or without return type and parameters."""
+        remaining = _CLONE.sub("", _ANONYMOUS.sub("", text)).strip()
         params = None
         template: tuple[str, ...] = ()
-        if rest.endswith(")"):
-            rest, inside = _last(rest, "(", ")")
+        if remaining.endswith(")"):
+            remaining, inside = _last(remaining, "(", ")")
             params = () if inside == "void" else _split(inside)
-        if rest.endswith(">"):
-            rest, inside = _last(rest, "<", ">")
+        if remaining.endswith(">"):
+            remaining, inside = _last(remaining, "<", ">")
             template = _split(inside)
         depth = start = 0
-        for at, symbol in enumerate(rest):
+        for at, symbol in enumerate(remaining):
             depth += (symbol in "<(") - (symbol in ">)")
             start = at + 1 if symbol == " " and depth == 0 else start
-        return Demangled(rest[start:] or text, template, params)
+        return Demangled(remaining[start:] or text, template, params)
 
 
 def _last(text: str, opens: str, closes: str) -> tuple[str, str]:
-    """The text before the bracket that closes at its end, and the text in it."""
+    """The text before the bracket group at the end of `text`, and the text inside the group."""
     depth = 0
     for at in range(len(text) - 1, -1, -1):
         depth += (text[at] == closes) - (text[at] == opens)

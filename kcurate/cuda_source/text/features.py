@@ -1,7 +1,7 @@
 """The language features that a kernel uses, and the optimisation techniques visible in its text.
 
-A technique is reported only where the text proves it. What takes a run or the author's intent to tell
-(coalescing, kernel fusion, load balancing) is not detected here. The vocabulary is `schemas/techniques.json`.
+A technique is reported only if the text proves it. Techniques that only a run or the author's intent shows
+(coalescing, kernel fusion, load balancing) are not detected. The vocabulary is `schemas/techniques.json`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
 
 
 class _Pattern(NamedTuple):
-    """What shows a feature: tried only if one of the words occurs, as finding a word is much cheaper."""
+    """A pattern that shows a feature; tried only if one of its words occurs, since words are found faster."""
 
     words: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
@@ -127,7 +127,7 @@ def techniques(code: bytes) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)  # features, then techniques
 def _bare(code: bytes) -> bytes:
-    """The code without literals and comments, and without variables that are called as a type is."""
+    """The code without literals, comments, and variables that are called the same as a type."""
     bare = blank_literals(code)
     return _HALF.sub(b"", bare) if b"half" in bare and _HALF_VARIABLE.search(bare) else bare
 

@@ -1,9 +1,9 @@
-"""C++ cut into tokens: the one lexical grammar outside the judge.
+"""Cuts C++ into tokens: the only lexical grammar outside the judge.
 
-Any text has tokens, as a character that starts no other is one. Raw strings are found where comments and
-literals are blanked; as tokens they are not covered, since device code has none. The judge keeps its own
-lexer (`kcurate.judge.checks.lexer`), which hostile code must not evade: it joins spliced lines, and refuses
-what two compilers would cut up differently.
+Every text can be cut, since a character that starts no other token is a token. Raw strings are recognised
+when comments and literals are blanked, but not as tokens, since device code has none. The judge has its own
+lexer (`kcurate.judge.checks.lexer`), which hostile code must not evade: it joins spliced lines, and rejects
+text that two compilers would cut differently.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# The rest of a line and the lines that a backslash at the end joins to it. Here and below: runs of characters
-# that are no special case, as the quick way to say `(?:special|other)*`.
+# The rest of a line, with the lines that a backslash joins to it. Here and below, `other*(?:special other*)*`
+# is the faster form of `(?:special|other)*`.
 REST_OF_LINE = r"[^\n\\]*(?:\\(?:\r?\n)?[^\n\\]*)*"
 COMMENT = rf"//{REST_OF_LINE}|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/|\Z)"
 LITERAL = r""""[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"""
@@ -36,7 +36,7 @@ _IN_WORD = re.compile(
     b"".join([rb"'(?<=[\w.]')", *(rb"(?<![^\w.][A-Za-z_]{%d}')" % count for count in range(1, 13)), rb"\w"])
 )
 _CODE = re.compile(f"{_PREFIXED}|{NUMBER}|{WORD}|{SIGN}".encode(), re.DOTALL)
-# Every sign a token of its own.
+# Tokens for comparing code: each punctuation character is a token.
 COMPARED = re.compile(rf"{WORD}|{NUMBER}|{LITERAL}|\S".encode(), re.DOTALL)
 # Text with its kinds; a directive is skipped as a comment is.
 KINDS = re.compile(
@@ -47,12 +47,12 @@ KINDS = re.compile(
 
 
 def comment_or_literal(text: bytes) -> re.Pattern[bytes]:
-    """What finds the comments and literals of a text, and its numbers that contain a quote."""
+    """The pattern that matches a text's comments and literals, and its numbers that contain a quote."""
     return _COMMENT_OR_LITERAL if _IN_WORD.search(text) else _WITHOUT_SEPARATED
 
 
 def directives(text: bytes, pattern: re.Pattern[bytes] = DIRECTIVE) -> Iterator[re.Match[bytes]]:
-    """As `pattern.finditer` for a pattern of what begins with `^[ \\t]*#`, at a third of the time."""
+    """`pattern.finditer(text)` for a pattern that begins with `^[ \\t]*#`, in a third of the time."""
     at = text.find(b"#")
     while at >= 0:
         start = text.rfind(b"\n", 0, at) + 1

@@ -103,12 +103,12 @@ def directive_tokens(directive: Token) -> tuple[Token, ...]:
 
 
 def _scan(code: str, line: int, *, directives: bool) -> tuple[Token, ...]:
-    found: list[Token] = []
+    tokens: list[Token] = []
     at, fresh = 0, True
     while at < len(code):
         if directives and fresh and code[at] == "#":
             end = _directive_end(code, at)
-            found.append(Token("directive", code[at:end], line))
+            tokens.append(Token("directive", code[at:end], line))
             line += code.count("\n", at, end)
             at = end
             continue
@@ -118,11 +118,11 @@ def _scan(code: str, line: int, *, directives: bool) -> tuple[Token, ...]:
         if kind == "newline":
             fresh = True
         elif kind not in ("space", "comment"):
-            found.append(_token(kind, text, line))
+            tokens.append(_token(kind, text, line))
             fresh = False
         line += text.count("\n")
         at = match.end()
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _token(group: str, text: str, line: int) -> Token:
@@ -175,7 +175,7 @@ def numbers(code: str) -> frozenset[int | float]:
 
 def _values(tokens: Sequence[Token]) -> set[int | float]:
     """The values of literals, and of what is computed from literals alone."""
-    found: set[int | float] = set()
+    values: set[int | float] = set()
     terms: list[int | float | str] = []
     for token in map(_spelled, tokens):
         value = _number(token.text) if token.kind == "number" else None
@@ -183,12 +183,12 @@ def _values(tokens: Sequence[Token]) -> set[int | float]:
             terms.clear()
             continue
         terms.append(token.text if value is None else value)
-        found |= set() if value is None else {value}
+        values |= set() if value is None else {value}
         while (folded := _folded(terms[-3:])) is not None:
             count, value = folded
             terms[-count:] = [value]
-            found.add(value)
-    return found
+            values.add(value)
+    return values
 
 
 def _folded(terms: Sequence[int | float | str]) -> tuple[int, int | float] | None:
@@ -385,7 +385,7 @@ class Source:
     @cached_property
     def _conditions(self) -> list[tuple[int, tuple[int, ...]]]:
         """The lines where conditions change, and the conditions that hold from there on, by number."""
-        found: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+        changes: list[tuple[int, tuple[int, ...]]] = [(0, ())]
         stack: list[int] = []
         for number, line in enumerate(self.directives, 1):
             word = line[0].text if line else ""
@@ -394,8 +394,8 @@ class Source:
             if word in ("if", "ifdef", "ifndef", "elif", "else"):
                 stack.append(number)
             if line:
-                found.append((line[0].line, tuple(stack)))
-        return found
+                changes.append((line[0].line, tuple(stack)))
+        return changes
 
     def branch(self, line: int) -> tuple[int, ...]:
         """The conditions (`#if` and the like, by number) that a line stands under."""

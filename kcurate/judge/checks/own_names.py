@@ -1,8 +1,8 @@
 """Which names a side declares itself, and where they are visible.
 
-A name is the side's own only inside the scope of a declaration: a variable, parameter, member, enumerator,
-template parameter, macro, or a function with a body. What the walk cannot tell is no declaration. Not
-covered: which names matter (`kcurate.judge.checks.word_lists`).
+A name is the side's own only in the scope of a declaration: of a variable, parameter, member, enumerator,
+template parameter or macro, or of a function with a body. Anything ambiguous is taken not to be a
+declaration. Not covered: which names matter (`kcurate.judge.checks.word_lists`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from kcurate.judge.checks.lexer import BRACKETS, CLOSING_BRACKETS, Source, Token
 from kcurate.judge.checks.word_lists import word_set
 
-# Words before a name that no type ends with.
+# Words that cannot end a type before a declared name.
 _NO_TYPES = word_set(
     """
     return else do case goto new delete throw sizeof alignof alignas decltype operator typename using and or
@@ -46,30 +46,38 @@ class OwnNames:
 
     source: Source
     words: frozenset[str]
-    _found: dict[str, list[_Visible]] = field(default_factory=dict)
+    _declarations: dict[str, list[_Visible]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self._trusted:
+        if self._balanced_macros:
             for at, token in enumerate(self.source.plain):
-                if token.text in self.words and (place := self._declared(at)) is not None:
-                    self._found.setdefault(token.text, []).append(place)
+                if token.text in self.words and (declaration := self._declaration(at)) is not None:
+                    self._declarations.setdefault(token.text, []).append(declaration)
 
     def owns(self, at: int) -> bool:
         """Whether the word at an index of the plain tokens is the side's own there."""
         tokens = self.source.plain
-        places = self._places(tokens[at].text, at)
+        declarations = self._declarations_at(tokens[at].text, at)
         if at and tokens[at - 1].text == "::":
             if at > 1 and tokens[at - 2].kind == "word":
-                return any(one.scope == tokens[at - 2].text for one in places)
-            return any(not one.scope and one.end == len(tokens) and one.start <= at for one in places)
+                return any(declaration.scope == tokens[at - 2].text for declaration in declarations)
+            return any(
+                not declaration.scope and declaration.end == len(tokens) and declaration.start <= at
+                for declaration in declarations
+            )
         return self.macros(tokens[at]) or any(
-            one.start <= at <= one.end or self._opened(one.scope, at) for one in places
+            declaration.start <= at <= declaration.end or self._is_in_opening(declaration.scope, at)
+            for declaration in declarations
         )
 
-    def _places(self, word: str, at: int) -> list[_Visible]:
+    def _declarations_at(self, word: str, at: int) -> list[_Visible]:
         """The declarations of a word that are under no condition but those of the token at an index."""
         branch = self.source.branch(self.source.plain[at].line)
-        return [one for one in self._found.get(word, ()) if branch[: len(one.branch)] == one.branch]
+        return [
+            declaration
+            for declaration in self._declarations.get(word, ())
+            if branch[: len(declaration.branch)] == declaration.branch
+        ]
 
     def macros(self, token: Token) -> bool:
         """Whether a word is a macro of the side's, defined before it and under no condition."""
@@ -82,8 +90,8 @@ class OwnNames:
         if word in {token.text for token in _parameters(line)} or self.macros(line[at]):
             return True
         if any(
-            not one.scope and one.end == len(self.source.plain) and not one.branch
-            for one in self._found.get(word, ())
+            not declaration.scope and declaration.end == len(self.source.plain) and not declaration.branch
+            for declaration in self._declarations.get(word, ())
         ):
             return True
         nested = [other for other in self.source.directives if any(t.text == name.text for t in other[2:])]
@@ -91,74 +99,82 @@ class OwnNames:
         return (
             bool(uses)
             and not nested
-            and all(any(one.start <= i <= one.end for one in self._places(word, i)) for i in uses)
+            and all(
+                any(
+                    declaration.start <= i <= declaration.end
+                    for declaration in self._declarations_at(word, i)
+                )
+                for i in uses
+            )
         )
 
     @cached_property
-    def _trusted(self) -> bool:
-        """Whether brackets are what they look like: no macro opens or closes one alone."""
+    def _balanced_macros(self) -> bool:
+        """Whether every macro has balanced brackets, so that brackets in the code can be trusted."""
         texts = ([token.text for token in line] for line in self.source.directives)
         return all(
-            line.count(first) == line.count(last) for line in texts for first, last in BRACKETS.items()
+            line.count(opening) == line.count(closing)
+            for line in texts
+            for opening, closing in BRACKETS.items()
         )
 
     @cached_property
     def _macros(self) -> Mapping[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        lines_by_name: dict[str, list[int]] = {}
         undefined = {
             line[1].text for line in self.source.directives if len(line) > 1 and line[0].text == "undef"
         }
         for line in self.source.directives:
             defines = len(line) > 1 and line[0].text == "define" and line[1].text not in undefined
             if defines and not self.source.branch(line[0].line):
-                found.setdefault(line[1].text, []).append(line[0].line)
-        return found
+                lines_by_name.setdefault(line[1].text, []).append(line[0].line)
+        return lines_by_name
 
     def _start(self, at: int) -> int:
-        """Where the statement, parameter or member that a token is in starts."""
-        inside, first = self.source.around[at], at
-        while first - 1 > inside:
-            before = self.source.plain[first - 1]
-            opens = self.source.around[first - 1]
+        """The index at which the statement, parameter or member around a token starts."""
+        inside, start = self.source.around[at], at
+        while start - 1 > inside:
+            before = self.source.plain[start - 1]
+            opens = self.source.around[start - 1]
             if (opens == inside and before.text == ";") or (before.text == "}" and inside == opens):
                 break
-            first -= 1
-        return first
+            start -= 1
+        return start
 
     def _head(self, brace: int) -> list[Token]:
-        """What stands before a brace in its statement, outside brackets."""
-        first, inside = self._start(brace), self.source.around[brace]
-        return [self.source.plain[i] for i in range(first, brace) if self.source.around[i] == inside]
+        """The tokens before a brace in its statement, outside other brackets."""
+        start, inside = self._start(brace), self.source.around[brace]
+        return [self.source.plain[i] for i in range(start, brace) if self.source.around[i] == inside]
 
-    def _named(self, brace: int) -> str:
+    def _scope_name(self, brace: int) -> str:
         """The class, namespace or enumeration whose body a brace opens, else empty."""
         head = [token.text for token in self._head(brace)]
         words = [i for i, text in enumerate(head) if text in (*_CLASSES, "namespace", "enum")]
         if not words or (")" in head and "(" in head and head[-1] == ")"):
             return ""
-        rest = [text for text in head[words[-1] + 1 :] if text not in ("class", "struct", "final", "inline")]
-        return rest[0] if rest and rest[0] not in (":", "{") else "?"
+        names = [text for text in head[words[-1] + 1 :] if text not in ("class", "struct", "final", "inline")]
+        return names[0] if names and names[0] not in (":", "{") else "?"
 
     def _links_to_c(self, brace: int) -> bool:
         return brace >= 0 and [token.text for token in self._head(brace)] == ["extern", '"C"']
 
-    def _declared(self, at: int) -> _Visible | None:
-        """Where the word at an index is visible, if it is declared there."""
+    def _declaration(self, at: int) -> _Visible | None:
+        """Where the word at an index is visible, if it is declared there; else None."""
         tokens, inside = self.source.plain, self.source.around[at]
         following = tokens[at + 1].text if at + 1 < len(tokens) else ";"
         branch = self.source.branch(tokens[at].line)
         opening = tokens[inside].text if inside >= 0 else "{"
         if opening == "{":
-            named = self._named(inside) if inside >= 0 else ""
+            named = self._scope_name(inside) if inside >= 0 else ""
             if inside >= 0 and self._is_enum(inside) and tokens[at - 1].text in ("{", ","):
                 if {"class", "struct"} & {token.text for token in self._head(inside)}:
                     return self._within(at, inside, named, branch)
                 return self._within(at, self.source.around[inside], named, branch)
-            if not self._introduced(at, following):
+            if not self._is_declarator(at, following):
                 return None
             start = inside if named and self._is_class(inside) else at
             return self._within(start, inside, named, branch)
-        if opening == "(" and self._introduced(at, following) and following != "(":
+        if opening == "(" and self._is_declarator(at, following) and following != "(":
             end = self._scope_after(inside)  # of a declaration: nowhere else
             return _Visible(at, at if end is None else end, branch, "")
         if opening == "[" and tokens[inside - 1].text in ("auto", "&", "const") and following in (",", "]"):
@@ -179,56 +195,59 @@ class OwnNames:
     def _is_class(self, brace: int) -> bool:
         return any(token.text in _CLASSES for token in self._head(brace))
 
-    def _introduced(self, at: int, following: str) -> bool:
-        """Whether what stands before a name makes it a declaration's, given what follows it."""
-        tokens, first = self.source.plain, self._start(at)
+    def _is_declarator(self, at: int, following: str) -> bool:
+        """Whether the tokens before and after a name make it the name that a declaration declares."""
+        tokens, start = self.source.plain, self._start(at)
         before = tokens[at - 1] if at else None
-        if before is None or at == first:
+        if before is None or at == start:
             return False
         if before.text in _CLASSES or before.text in ("namespace", "enum"):
             return following in ("{", ":", ";", "final")
         if before.text == "using":
             return following == "="
-        if before.text == "::" and tokens[first].text == "using" and at == first + 3:
-            return any(one.scope == tokens[first + 1].text for one in self._found.get(tokens[at].text, ()))
+        if before.text == "::" and tokens[start].text == "using" and at == start + 3:
+            return any(
+                declaration.scope == tokens[start + 1].text
+                for declaration in self._declarations.get(tokens[at].text, ())
+            )
         if following == "(":
-            return self._is_type(first, at) and self._is_function(at)
+            return self._is_type(start, at) and self._is_function(at)
         if following not in ("=", ";", ",", ")", "[", "{", ":", ">"):
             return False
         if before.text == "*" and tokens[at - 2].text == "(" and following == ")":
             return self._is_type(self._start(at - 2), at - 2)
-        return self._is_type(self._after_comma(at, first), at) or self._continues(at, first)
+        return self._is_type(self._after_comma(at, start), at) or self._continues(at, start)
 
-    def _after_comma(self, at: int, first: int) -> int:
-        """Where the parameter starts that a name is in; the statement outside parentheses."""
+    def _after_comma(self, at: int, start: int) -> int:
+        """The start of the parameter around a name; outside parentheses, that of the statement."""
         inside = self.source.around[at]
         if inside < 0 or self.source.plain[inside].text != "(":
-            return first
+            return start
         around, tokens = self.source.around, self.source.plain
-        commas = [i for i in range(first, at) if around[i] == inside and tokens[i].text == ","]
-        return commas[-1] + 1 if commas else first
+        commas = [i for i in range(start, at) if around[i] == inside and tokens[i].text == ","]
+        return commas[-1] + 1 if commas else start
 
-    def _continues(self, at: int, first: int) -> bool:
+    def _continues(self, at: int, start: int) -> bool:
         """Whether a name is a further declarator: `float a = 1, *name;`."""
         inside, tokens = self.source.around[at], self.source.plain
         marks = [
-            i for i in range(first, at) if self.source.around[i] == inside and tokens[i].text in (",", "=")
+            i for i in range(start, at) if self.source.around[i] == inside and tokens[i].text in (",", "=")
         ]
         plain = all(tokens[i].text in ("*", "&") for i in range(marks[-1] + 1, at)) if marks else False
         if not plain or tokens[marks[-1]].text != ",":
             return False
         names = [
-            i for i in range(first, marks[0]) if self.source.around[i] == inside and tokens[i].kind == "word"
+            i for i in range(start, marks[0]) if self.source.around[i] == inside and tokens[i].kind == "word"
         ]
         return (
             len(names) > 1
-            and self._is_type(first, names[-1])
+            and self._is_type(start, names[-1])
             and tokens[names[-1] + 1].text in (",", "=", "[", "{")
         )
 
-    def _is_type(self, first: int, at: int) -> bool:
-        """Whether the tokens from `first` up to `at` are a type and specifiers, and no expression."""
-        tokens, words, i = self.source.plain, 0, first
+    def _is_type(self, start: int, at: int) -> bool:
+        """Whether the tokens from `start` up to `at` are a type and specifiers, and no expression."""
+        tokens, words, i = self.source.plain, 0, start
         while i < at:
             token = tokens[i]
             if token.text == "template" and i + 1 < at and tokens[i + 1].text == "<":
@@ -247,13 +266,13 @@ class OwnNames:
             elif token.text not in _IN_TYPES:
                 return False
             i += 1
-        last = tokens[at - 1].text
+        last_text = tokens[at - 1].text
         return bool(words) and (
-            tokens[at - 1].kind == "word" or last in ("*", "&", "&&", ">", ">>", "]", ")", "...")
+            tokens[at - 1].kind == "word" or last_text in ("*", "&", "&&", ">", ">>", "]", ")", "...")
         )
 
     def _bodies(self, word: str) -> list[tuple[Token, ...]]:
-        """What a macro stands for, wherever it is defined."""
+        """The replacement of a macro, in each of its definitions."""
         return [
             line[2:]
             for line in self.source.directives
@@ -261,11 +280,11 @@ class OwnNames:
         ]
 
     def _is_word(self, word: str) -> bool:
-        """Whether a word, or every macro of that name, leaves a word."""
+        """Whether a word still is one after macro expansion."""
         return all(any(token.kind == "word" for token in body) for body in self._bodies(word))
 
     def _plain_macro(self, word: str) -> bool:
-        """Whether a word is no macro, or one that stands for words of a type."""
+        """Whether a word is no macro, or a macro that expands to parts of a type."""
         bodies = self._bodies(word)
         safe = _NO_TYPES | {"typedef", "friend"}
         return all(
@@ -279,7 +298,7 @@ class OwnNames:
         """Whether `name(` begins a function with a body, or a variable with its value in parentheses."""
         tokens, inside = self.source.plain, self.source.around[at]
         closed = self.source.closes[at + 1]
-        if inside >= 0 and not self._named(inside) and not self._links_to_c(inside):
+        if inside >= 0 and not self._scope_name(inside) and not self._links_to_c(inside):
             values = tokens[at + 2 : closed]
             texts = ("[", ".", "->", "(")
             return any(token.kind in ("number", "string") or token.text in texts for token in values)
@@ -301,7 +320,7 @@ class OwnNames:
         return after < len(tokens) and tokens[after].text == "{"
 
     def _scope_after(self, opening: int) -> int | None:
-        """Up to where names in a parenthesis are visible: a body, or the statement of a loop."""
+        """The end of the scope of names declared in a parenthesis: a body, or the statement of a loop."""
         tokens = self.source.plain
         looped = opening > 0 and tokens[opening - 1].text in _LOOPS
         at = self.source.closes[opening] + 1
@@ -314,26 +333,28 @@ class OwnNames:
             at = self.source.closes[at] + 1 if text in BRACKETS else at + 1
         return None
 
-    def _opened(self, scope: str, at: int) -> bool:
-        """Whether a token lies where a class's or namespace's names are visible without its name."""
+    def _is_in_opening(self, scope: str, at: int) -> bool:
+        """Whether a token is where the members of a class or namespace are visible unqualified."""
         return bool(scope) and any(start <= at <= end for start, end in self._openings.get(scope, ()))
 
     @cached_property
     def _openings(self) -> Mapping[str, list[tuple[int, int]]]:
-        """Of each class or namespace: its further bodies, members outside them, and `using namespace`."""
-        found: dict[str, list[tuple[int, int]]] = {}
+        """By class or namespace: the token ranges of its bodies, outside members and `using namespace`."""
+        ranges_by_name: dict[str, list[tuple[int, int]]] = {}
         tokens = self.source.plain
         for at, token in enumerate(tokens):
             if token.text == "{":
                 head = self._head(at)
                 for i, word in enumerate(head):
-                    if word.kind == "word" and self._enters([one.text for one in head], i):
-                        found.setdefault(word.text, []).append((at, self.source.closes[at]))
+                    if word.kind == "word" and self._enters([word_token.text for word_token in head], i):
+                        ranges_by_name.setdefault(word.text, []).append((at, self.source.closes[at]))
             elif token.text == "using" and tokens[at + 1 : at + 2] and tokens[at + 1].text == "namespace":
                 inside = self.source.around[at]
                 end = self.source.closes[inside] if inside >= 0 else len(tokens)
-                found.setdefault(tokens[at + 2].text if at + 2 < len(tokens) else "", []).append((at, end))
-        return found
+                ranges_by_name.setdefault(tokens[at + 2].text if at + 2 < len(tokens) else "", []).append(
+                    (at, end)
+                )
+        return ranges_by_name
 
     @staticmethod
     def _enters(head: list[str], at: int) -> bool:

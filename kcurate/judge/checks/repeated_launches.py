@@ -4,7 +4,8 @@
 neither its inputs nor its outputs were written in between, and the kernel only assigns to its outputs. A fill
 or copy is refused if it repeats an earlier one in the same way, or replaces one that nothing has used.
 Atomics, in-place updates and pointers passed on count as reads of the output, so such kernels are never
-refused. `repeated_steps` reads an unbound plan and only suspects; it is for a model's answers. Not covered:
+refused. `repeated_steps` reads an unbound plan and only suspects; it is for a model's answers.
+`find_aliased_argument` refuses a launch that breaks what `__restrict__` promises the compiler. Not covered:
 loops inside kernels (`kcurate.judge.checks.sham_work`).
 """
 
@@ -48,6 +49,24 @@ def find_repeated_launch(program: Program, code: str) -> Iterator[Finding]:
             unused[target[0]] = op
         if not reads & writes:
             done[op] = reads | writes
+
+
+def find_aliased_argument(program: Program, code: str) -> Iterator[Finding]:
+    """A buffer that a launch passes as `const T *__restrict__` and also to a parameter that is written.
+
+    NVRTC reads the first with `ld.global.nc`, through a cache that sees no stores of the launch.
+    """
+    signatures, uses = kernel_signatures(code.encode()), kernel_uses(code)
+    for op in program.ops:
+        if not isinstance(op, LaunchOp) or len(signatures.get(op.kernel, ())) != len(op.args):
+            continue
+        arguments = list(zip(op.args, signatures[op.kernel], uses[op.kernel], strict=True))
+        written = {argument for argument, _, (_, may_write) in arguments if may_write}
+        for argument, param, _ in arguments:
+            if isinstance(argument, BoundPointer) and param.const and param.restrict and argument in written:
+                promise = f"const __restrict__ {param.name}, and to a parameter that is written"
+                yield Finding("restrict", f"{op.kernel} gets {argument.buffer!r} as {promise}")
+                return
 
 
 def _target(op: Op | None) -> tuple[str, int, int] | None:

@@ -86,29 +86,33 @@ def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> I
     `compiled` None: every kernel counts as reading what it is given.
     """
     known = {} if compiled is None else _known(compiled)
-    written: set[str] = set()
-    updated: set[str] = set()
-    read: set[str] = set()
+    written_names: set[str] = set()
+    updated_names: set[str] = set()
+    read_names: set[str] = set()
     for op in flat(program.ops):
         if isinstance(op, LaunchOp):
             unread = _of(op, known)
             for at, arg in enumerate(op.args):
                 names = {arg.buffer} if isinstance(arg, BoundPointer) else _named(arg)
-                (written if at in (*unread.only_written, *unread.arguments) else read).update(names)
-                updated |= names if at in unread.updated else set()
+                (written_names if at in (*unread.only_written, *unread.arguments) else read_names).update(
+                    names
+                )
+                updated_names |= names if at in unread.updated else set()
         elif isinstance(op, WhileOp):
-            read.add(op.flag)
+            read_names.add(op.flag)
         elif isinstance(op, FillOp):
-            written.add(op.buffer)
+            written_names.add(op.buffer)
         elif isinstance(op, CopyOp):
-            written.add(op.to)
-            read.add(op.source)
+            written_names.add(op.to)
+            read_names.add(op.source)
         else:
-            read |= _named(op)
-    out = sum(one.size_bytes for one in program.buffers.values() if one.record.role in ("out", "inout"))
-    for name, one in sorted(program.buffers.items()):
-        large = one.size_bytes >= LARGE_SHARE * out
-        if one.extra and name in written - read and (large or name in updated):
+            read_names |= _named(op)
+    output_bytes = sum(
+        buffer.size_bytes for buffer in program.buffers.values() if buffer.record.role in ("out", "inout")
+    )
+    for name, buffer in sorted(program.buffers.items()):
+        large = buffer.size_bytes >= LARGE_SHARE * output_bytes
+        if buffer.extra and name in written_names - read_names and (large or name in updated_names):
             yield Finding("sham", f"nothing reads the buffer {name!r}, which the side adds")
 
 

@@ -137,48 +137,48 @@ class SideServer:
         assert self._slots is not None, "helpers come first"
         return self._slots
 
-    def _environment(self, asked: AskEnvironment, _: Mapping[str, Blob]) -> Reply[DeviceState]:
+    def _environment(self, request: AskEnvironment, _: Mapping[str, Blob]) -> Reply[DeviceState]:
         return Reply(DeviceState(self._device.environment()))
 
-    def _load(self, asked: Load, blobs: Mapping[str, Blob]) -> Reply[Done]:
-        compiled = unpack_compiled(asked.compiled, blobs)
-        python = asked.side.language == "torch"
-        self._modules[asked.text] = TorchModule(compiled) if python else self._device.load(compiled)
-        self._loaded = self._same(asked.problem, asked.side)
+    def _load(self, request: Load, blobs: Mapping[str, Blob]) -> Reply[Done]:
+        compiled = unpack_compiled(request.compiled, blobs)
+        python = request.side.language == "torch"
+        self._modules[request.text] = TorchModule(compiled) if python else self._device.load(compiled)
+        self._loaded = self._same(request.problem, request.side)
         return DONE
 
-    def _generate(self, asked: Generate, _: Mapping[str, Blob]) -> Reply[Done]:
-        if asked.problem is not None and asked.side is not None:
-            problem, side = self._same(asked.problem, asked.side)
+    def _generate(self, request: Generate, _: Mapping[str, Blob]) -> Reply[Done]:
+        if request.problem is not None and request.side is not None:
+            problem, side = self._same(request.problem, request.side)
         else:
             problem, side = self._known()
-        bound = bind_once(problem, side, asked.sizes)
-        drawn = (problem, side, asked.sizes, asked.seed, asked.variation)
-        if asked.on_device:
-            self._inputs[asked.slot] = _Inputs(bound, *contents.recipes(*drawn))
+        bound = bind_once(problem, side, request.sizes)
+        recipe = (problem, side, request.sizes, request.seed, request.variation)
+        if request.on_device:
+            self._inputs[request.slot] = _Inputs(bound, *contents.recipes(*recipe))
         else:
-            self._inputs[asked.slot] = _Inputs(bound, contents.generate(*drawn))
+            self._inputs[request.slot] = _Inputs(bound, contents.generate(*recipe))
         return DONE
 
-    def _run(self, asked: Run, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
-        if asked.fingerprint is not None:
-            if asked.slot in self._inputs:
-                inputs = self._inputs.pop(asked.slot)
-                self._bench().fill(asked.slot, inputs.program, inputs.made, inputs.spoiled)
-            return self._bench().run(asked, self._module(asked.text), *self._known())
+    def _run(self, request: Run, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
+        if request.fingerprint is not None:
+            if request.slot in self._inputs:
+                inputs = self._inputs.pop(request.slot)
+                self._bench().fill(request.slot, inputs.program, inputs.made, inputs.spoiled)
+            return self._bench().run(request, self._module(request.text), *self._known())
         damage: list[str] = []
         blobs: dict[str, Blob] = {}
-        places = self._places(asked)
+        places = self._places(request)
         prepared: DeviceProgram | None = None
-        for index, salt in enumerate(asked.salts):
-            start = STARTS[0] if asked.orders else STARTS[index % len(STARTS)]
+        for index, salt in enumerate(request.salts):
+            start = STARTS[0] if request.orders else STARTS[index % len(STARTS)]
             if prepared is None or start != "kept":
                 prepared = next(places)
             else:
-                self._run_others(asked, prepared, salt)
+                self._run_others(request, prepared, salt)
             prepared.reset(salt, start)
-            if asked.orders:
-                self._emulator().schedule(self._module(asked.text), asked.orders[index], asked.room)
+            if request.orders:
+                self._emulator().schedule(self._module(request.text), request.orders[index], request.room)
             prepared.run()
             prepared.finish()
             damage += prepared.integrity()
@@ -186,11 +186,11 @@ class SideServer:
         places.close()
         return Reply(RunAnswer(tuple(damage)), blobs)
 
-    def _run_others(self, asked: Run, prepared: DeviceProgram, salt: int) -> None:
+    def _run_others(self, request: Run, prepared: DeviceProgram, salt: int) -> None:
         """Run on an earlier trial's inputs, if one had the same sizes, and on the slot's own with a few
         elements changed, so that what is kept is of no use, however a side recognises inputs."""
-        inputs, rng = self._inputs[asked.slot], np.random.default_rng(salt)
-        same = (other for slot, other in self._inputs.items() if slot != asked.slot)
+        inputs, rng = self._inputs[request.slot], np.random.default_rng(salt)
+        same = (other for slot, other in self._inputs.items() if slot != request.slot)
         others = [other.arrays for other in same if other.program.sizes == inputs.program.sizes][:1]
         few = {
             name: exchange_few(values, rng)
@@ -205,11 +205,11 @@ class SideServer:
             start = "kept"
         prepared.set_values(inputs.arrays)
 
-    def _places(self, asked: Run) -> Generator[DeviceProgram]:
+    def _places(self, request: Run) -> Generator[DeviceProgram]:
         """The slot's program again and again, each time at another place; closes the last one."""
-        inputs, module = self._inputs[asked.slot], self._module(asked.text)
+        inputs, module = self._inputs[request.slot], self._module(request.text)
         emulated = self._device.name == "emulator"
-        first = self.tight or (emulated and asked.text == "turns")  # whose accesses end where a buffer does
+        first = self.tight or (emulated and request.text == "turns")  # whose accesses end where a buffer does
         for tight in itertools.cycle((first, self.tight or emulated)):
             prepared = DeviceProgram(
                 self._device, module, inputs.program, inputs.arrays, self._timer, tight=tight
@@ -225,17 +225,17 @@ class SideServer:
         assert isinstance(self._device, EmulatorDevice), "only the emulator counts, or chooses an order"
         return self._device
 
-    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+    def _count(self, request: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
         device = self._emulator()
-        module, inputs = self._module("own"), self._inputs[asked.slot]
-        device.counts(module, asked.sample, asked.seed, asked.ablated)
+        module, inputs = self._module("own"), self._inputs[request.slot]
+        device.counts(module, request.sample, request.seed, request.ablated)
         prepared = DeviceProgram(self._device, module, inputs.program, inputs.arrays)
         try:
-            prepared.reset(asked.seed, "noise" if asked.outputs and not asked.sample else "zeros")
-            for slot in prepared.slots.values() if asked.sample else ():
+            prepared.reset(request.seed, "noise" if request.outputs and not request.sample else "zeros")
+            for slot in prepared.slots.values() if request.sample else ():
                 if slot.image is None:  # all zeros, so that outputs of runs of a few blocks can be compared
                     self._device.fill(slot.memory, slot.content_offset, slot.buffer.size_bytes, b"\0")
-            slots = prepared.slots if asked.follow else {}
+            slots = prepared.slots if request.follow else {}
             places = [
                 (slot.memory.address + slot.content_offset, slot.buffer.size_bytes) for slot in slots.values()
             ]
@@ -243,20 +243,20 @@ class SideServer:
             prepared.run()
             reached = dict(zip(slots, device.reached(module), strict=True))
             outputs = (
-                {name: flat(array) for name, array in prepared.outputs().items()} if asked.outputs else {}
+                {name: flat(array) for name, array in prepared.outputs().items()} if request.outputs else {}
             )
         finally:
             prepared.close()
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.data).digest() for array in outputs.values()))
         counts = device.counts(module)
         answer = CountsAnswer(counts, reached, digest.hexdigest(), device.agreeing(module))
-        return Reply(answer, {} if asked.sample else outputs)
+        return Reply(answer, {} if request.sample else outputs)
 
-    def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
+    def _drop(self, request: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._slots is not None:
             self._slots.drop()
         self._inputs.clear()
-        if asked.unload:
+        if request.unload:
             self._unload()
         return DONE
 
@@ -291,13 +291,13 @@ class SideServer:
         self._known()
         return self._modules[text]
 
-    def _helpers(self, asked: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
+    def _helpers(self, request: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
         from kcurate.backends.cuda.device import CudaDevice
         from kcurate.backends.cuda.timer import GpuTimer
 
         assert isinstance(self._device, CudaDevice), "only a GPU is timed"
         if self._timer is None:
-            self.use(GpuTimer(self._device, unpack_compiled(asked.compiled, blobs)))
+            self.use(GpuTimer(self._device, unpack_compiled(request.compiled, blobs)))
         return DONE
 
     def use(self, timer: GpuTimer) -> None:
@@ -306,10 +306,10 @@ class SideServer:
 
         self._timer, self._slots = timer, BenchSlots(timer)
 
-    def _time(self, asked: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
-        return self._bench().time(asked, self._module("own"))
+    def _time(self, request: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
+        return self._bench().time(request, self._module("own"))
 
-    def _calibrate(self, asked: Calibrate, _: Mapping[str, Blob]) -> Reply[ClockAnswer]:
+    def _calibrate(self, request: Calibrate, _: Mapping[str, Blob]) -> Reply[ClockAnswer]:
         from kcurate.backends.cuda import clock
 
         assert self._timer is not None, "helpers come first"

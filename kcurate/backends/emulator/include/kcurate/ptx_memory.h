@@ -20,13 +20,15 @@ KCU_API bool is_shared(unsigned long long x) { return kcu_to_shared((void *)x) !
 KCU_API char *at(unsigned long long address) { return (char *)address; }
 KCU_API char *at_shared(unsigned long long address) { return kcu_from_shared(address); }
 
-KCU_API void aligned(const void *place, unsigned bytes)
+// All bytes of an access lie in its allocation, also those whose values nobody uses.
+KCU_API void check_access(const void *place, unsigned bytes)
 {
     if ((size_t)place % bytes) kcu_fault(KCU_LAUNCH, "a misaligned address");
+    kcu_check_copy(place, nullptr, bytes, 0);
 }
 template <class T> KCU_API T load(const char *from)
 {
-    aligned(from, sizeof(T));
+    check_access(from, sizeof(T));
     kcu_spin(from);
     T value;
     __builtin_memcpy(&value, from, sizeof value);
@@ -47,14 +49,14 @@ template <class T> KCU_API void put_back(char *to, T value, bool in_block)
 }
 template <class T> KCU_API void store(char *to, T value)
 {
-    aligned(to, sizeof(T));
+    check_access(to, sizeof(T));
     kcu_spin();
     KCU_IN_TURNS(kcu_keep_back(to, sizeof value, false));
     __builtin_memcpy(to, &value, sizeof value);
 }
 template <class T, class R, int N> KCU_API void load_all(const char *from, R *const (&to)[N])
 {
-    aligned(from, sizeof(T) * N);
+    check_access(from, sizeof(T) * N);
     for (int i = 0; i < N; i++) put(*to[i], load<T>(from + i * sizeof(T)));
 }
 template <class T, class R, int N> KCU_API void load_all_only(const char *from, R *const (&to)[N])
@@ -64,7 +66,7 @@ template <class T, class R, int N> KCU_API void load_all_only(const char *from, 
 }
 template <class T, class R, int N> KCU_API void store_all(char *to, const R (&from)[N])
 {
-    aligned(to, sizeof(T) * N);
+    check_access(to, sizeof(T) * N);
     for (int i = 0; i < N; i++) store<T>(to + i * sizeof(T), as<T>(from[i]));
 }
 
@@ -97,13 +99,13 @@ template <class T> KCU_API T atomic_cas(char *place, T compare, T value, bool in
     template <class T, class R, int N>                                                                       \
     KCU_API void atomic_all_##NAME(char *place, const R (&values)[N], bool in_block)                         \
     {                                                                                                        \
-        aligned(place, sizeof(T) * N);                                                                       \
+        check_access(place, sizeof(T) * N);                                                                       \
         for (int i = 0; i < N; i++) atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]), in_block);     \
     }                                                                                                        \
     template <class T, class D, class R, int N>                                                              \
     KCU_API void atomic_each_##NAME(char *place, D *const (&to)[N], const R (&values)[N], bool in_block)     \
     {                                                                                                        \
-        aligned(place, sizeof(T) * N);                                                                       \
+        check_access(place, sizeof(T) * N);                                                                       \
         for (int i = 0; i < N; i++)                                                                          \
             put(*to[i], atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]), in_block));                \
     }
@@ -222,7 +224,7 @@ KCU_API void wait_bulk(unsigned batches_left) { kcu_finish_bulk(batches_left); }
 // mbarriers.
 KCU_API unsigned long long *barrier_at(char *place)
 {
-    aligned(place, 8);
+    check_access(place, 8);
     return (unsigned long long *)place;
 }
 KCU_API void barrier_init(char *m, unsigned count) { kcu_mbarrier_init(barrier_at(m), count); }
@@ -237,13 +239,11 @@ KCU_API void complete_bytes(char *m, unsigned n) { kcu_mbarrier_arrive(barrier_a
 // st.async: what is stored is there at once, and its bytes have come.
 template <class T> KCU_API void store_and_tell(char *to, T value, char *m)
 {
-    kcu_check_copy(to, &value, sizeof value, 0);
     store<T>(to, value);
     complete_bytes(m, sizeof(T));
 }
 template <class T, class R, int N> KCU_API void store_all_and_tell(char *to, const R (&from)[N], char *m)
 {
-    kcu_check_copy(to, from, sizeof(T) * N, 0);
     store_all<T>(to, from);
     complete_bytes(m, sizeof(T) * N);
 }
@@ -269,7 +269,7 @@ KCU_API void copies_arrivenoinc(char *m)
 KCU_API void copies_arrive(char *m)
 {
     kcu_finish_copies(~0u);
-    aligned(m, 8);
+    check_access(m, 8);
 }
 
 } // namespace kcu_ptx

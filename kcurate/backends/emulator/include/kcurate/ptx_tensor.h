@@ -109,7 +109,7 @@ KCU_PTX_MMA(m16n8k32, 32)
 template <int N> KCU_API const char *matrix_row(const KcuMeet *lanes, int matrix, int row)
 {
     const char *place = (const char *)lanes->value[8 * matrix + row];
-    aligned(place, 16);
+    check_access(place, 16);
     return place;
 }
 template <bool Transposed, int N> KCU_API void load_some(const char *row, unsigned *const (&to)[N])

@@ -4,11 +4,14 @@
 
 #include "atomics.h"
 
-// What a lane reads from one that is not there: nothing that a correct kernel uses.
+// What a lane reads from one that is not there: nothing that a correct kernel uses. Large numbers in all types, of
+// either sign, so that they change sums, products and extrema; no NaN, which extrema pass over.
 template <class T> KCU_API T kcu_absent()
 {
+    const unsigned part = kcu_lane & 1 ? 0xF34AF34A : 0x734AF34A;
+    const unsigned parts[] = {part, part};
     T value;
-    __builtin_memset(&value, 0xA3, sizeof value);
+    __builtin_memcpy(&value, parts, sizeof value);
     return value;
 }
 
