@@ -1,4 +1,4 @@
-"""Seeds and earlier crashes of the fuzz targets; with `--run-slow`, 20 s of coverage-guided fuzzing each."""
+"""Seeds and earlier crashes of the fuzz targets; with `--run-slow`, 12 s of coverage-guided fuzzing each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_fuzzing_finds_no_crash(target: str) -> None:
     pytest.importorskip("atheris")
     root = HARNESS.parent.parent.parent
     done = subprocess.run(
-        [sys.executable, str(HARNESS), target, "--seconds", "20"],
+        [sys.executable, str(HARNESS), target, "--seconds", "12"],
         cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
         timeout=200,
     )  # fmt: skip
