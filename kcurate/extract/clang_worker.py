@@ -1,4 +1,4 @@
-"""Reads one unit with libclang in a sandboxed process and prints the result as one line of JSON.
+"""Reads one unit with libclang in a sandboxed process and writes the result as JSON.
 
 The text is untrusted and contains all files of its unit, so the process may read only headers and its own
 folder. Reported instances are those that the compiler itself creates: each has a use and concrete arguments.
@@ -8,7 +8,6 @@ Not covered: starting the process and judging its answer (`kcurate.extract.secon
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,23 +36,24 @@ _BLOCKS = (_KINDS.NAMESPACE, _KINDS.LINKAGE_SPEC, _KINDS.UNEXPOSED_DECL)
 
 
 def main(source: str, output: str, stated: str, options: Sequence[str], folders: Sequence[str]) -> None:
-    """Print the reading of file `source` as JSON; or, if `output` is set, write the precompiled header to it.
+    """Write the reading of file `source` to `output`, as JSON; or its precompiled header, to `*.pch`.
 
     Aliases whose names begin with `stated` hold the name expressions to look up. `folders` may be read.
     """
     index = cindex.Index.create(excludeDecls=True)  # loads the library, which the sandbox hides
-    answer: dict[str, Any] = {}
     inside = isolation.enter("compile", "clang", readable=[Path(folder) for folder in folders])
     try:
         if not inside["files"]:
             answer = {"failed": "libclang could not be sandboxed"}
-        elif output:
+        elif output.endswith(".pch"):
             index.parse(source, args=list(options), options=KEEP_GOING | FOR_SERIALIZATION).save(output)
+            return
         else:
             answer = _read(index.parse(source, args=list(options), options=KEEP_GOING), stated)
     except (cindex.TranslationUnitLoadError, cindex.TranslationUnitSaveError) as error:
         answer = {"failed": f"libclang: {error}"}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    if not output.endswith(".pch"):  # without a file, nothing is precompiled
+        Path(output).write_text(json.dumps(answer))
 
 
 def _read(unit: Any, stated: str) -> dict[str, Any]:

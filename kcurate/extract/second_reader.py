@@ -8,9 +8,7 @@ what a reading is used for (`kcurate.cuda_source.launches.second_reading`).
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from bisect import bisect_right
@@ -21,18 +19,20 @@ from itertools import accumulate
 from pathlib import Path
 
 from kcurate.backends.cuda import nvrtc
-from kcurate.core import codec, compile_cache, limited_output, time_limits
+from kcurate.core import codec, compile_cache, time_limits
 from kcurate.core.notes import Note
 from kcurate.cuda_source import Reading
 from kcurate.errors import RecordError
 from kcurate.judge.workers.inside import isolation
+from kcurate.judge.workers.nursery import run_limited
 
 PACKAGE = "libclang-ng"
-UNIT, PRECOMPILED = "unit.cu", "first.pch"
+UNIT, PRECOMPILED, ANSWER = "unit.cu", "first.pch", "answer.json"
 # The names of the aliases that hold name expressions: this and the expression's number.
 STATED = "kcurate_stated_"
-MAX_ANSWER_BYTES = 16 << 20
-MAX_PRECOMPILED_BYTES = 256 << 20
+# The most bytes of what a process writes.
+MAX_BYTES = {ANSWER: 16 << 20, PRECOMPILED: 256 << 20}
+_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.extract.clang_worker import main; main(*map(json.loads, sys.argv[2:]))"
@@ -106,7 +106,7 @@ class Clang:
 
     def _answer(self, files: Mapping[str, bytes], options: Sequence[str]) -> Reading:
         """The reading of one process; `failed` is set if the process gave none."""
-        answer = self._run(UNIT, files, options)
+        answer = self._run(UNIT, files, options, ANSWER)
         return codec.from_data(Reading, json.loads(answer)) if answer else Reading(failed=CRASHED)
 
     def _precompiled(self, options: Sequence[str]) -> bytes:
@@ -118,12 +118,10 @@ class Clang:
             compile_cache.keep(path, header)
         return header
 
-    def _run(
-        self, source: str, files: Mapping[str, bytes], options: Sequence[str], output: str = ""
-    ) -> bytes:
-        """What a process wrote to the file `output` (empty: to stdout); empty if it crashed or took too long.
+    def _run(self, source: str, files: Mapping[str, bytes], options: Sequence[str], output: str) -> bytes:
+        """What a process wrote to the file `output`; empty if it wrote none, crashed or took too long.
 
-        `files` are put into its working folder first.
+        `files` are put into its working folder first. `output` is `ANSWER` or `PRECOMPILED`.
         """
         with tempfile.TemporaryDirectory(prefix="kcurate-clang-") as scratch:
             folder = Path(scratch)
@@ -131,27 +129,15 @@ class Clang:
                 (folder / path).write_bytes(content)
             import_path = [entry for entry in sys.path if entry]
             arguments = [import_path, source, output, STATED, options, self.folders]
-            inherited = ("PATH", "LD_LIBRARY_PATH")
-            environment = {name: os.environ[name] for name in inherited if name in os.environ}
-            process = subprocess.Popen(
-                [sys.executable, "-c", BOOT, *map(json.dumps, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=folder,
-                env={**environment, "LC_ALL": "C.UTF-8", "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"},
-            )
-            try:
-                answer, _ = limited_output.collected(process, time_limits.READ_WITH_CLANG_S, MAX_ANSWER_BYTES)
-            except subprocess.TimeoutExpired:
+            command = [sys.executable, "-c", BOOT, *map(json.dumps, arguments)]
+            process = run_limited(command, scratch, time_limits.READ_WITH_CLANG_S, _ENVIRONMENT)
+            if process is None or process.returncode:
                 return b""
-            finally:
-                process.kill()
-                process.communicate()
-            if process.returncode or not output:
-                return b"" if process.returncode else answer
-            with (folder / output).open("rb") as file:
-                return file.read(MAX_PRECOMPILED_BYTES)
+            try:
+                with (folder / output).open("rb") as file:
+                    return file.read(MAX_BYTES[output])
+            except FileNotFoundError:
+                return b""
 
 
 def find(note: Note) -> Clang | None:
