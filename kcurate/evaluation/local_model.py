@@ -159,8 +159,11 @@ class LocalModel:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `generate`."""
+        cache = self._settings.static_cache(self._drawing.batch)
+        if cache:  # compiling takes longer than the attention `packed` leaves to be saved
+            cache["disable_compile"] = self._settings.attention == "packed"
         return {
-            **self._settings.static_cache(self._drawing.batch),
+            **cache,
             "max_new_tokens": self._drawing.max_tokens,
             "do_sample": True,
             "temperature": self._drawing.temperature,

@@ -57,12 +57,8 @@ class ModelSettings:
         """
         if self.sampling != "static":
             return {}
-        return {
-            "cache_implementation": "static",
-            "prefill_chunk_size": max(LEAST_PREFILL, PREFILL // sequences),
-            # Compiling takes longer than the attention `packed` leaves to be saved.
-            "disable_compile": self.attention == "packed",
-        }
+        chunk = max(LEAST_PREFILL, PREFILL // sequences)
+        return {"cache_implementation": "static", "prefill_chunk_size": chunk}
 
     @property
     def shown(self) -> str:

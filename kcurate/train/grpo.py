@@ -162,9 +162,7 @@ def config(stage: Stage, count: int) -> Any:
         values["use_transformers_continuous_batching"] = True
     # A whole rollout is sampled at a time: its prompts at once would need more memory than training does.
     rollout = settings.prompts // world * settings.generations * settings.generate_every
-    cache = stage.settings.model.static_cache(rollout)
-    cache.pop("disable_compile", None)  # TRL says that itself
-    values["generation_kwargs"] = cache or None
+    values["generation_kwargs"] = stage.settings.model.static_cache(rollout) or None
     if settings.vllm != "off":
         values["vllm_mode"] = settings.vllm
     return arguments(GRPOConfig, values, settings.trl, "grpo.trl")

@@ -12,6 +12,7 @@ loops inside kernels (`kcurate.judge.checks.sham_work`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from kcurate.core import codec
 from kcurate.cuda_source import kernel_signatures
@@ -113,6 +114,7 @@ def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None
     return frozenset(reads), frozenset(writes)
 
 
+@lru_cache(maxsize=4)  # the same for all sizes of a side
 def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
     """For every kernel and parameter, (may read, may write)."""
     plain = tuple(token for token in tokenize(code) if token.kind != "directive")

@@ -99,13 +99,13 @@ template <class T> KCU_API T atomic_cas(char *place, T compare, T value, bool in
     template <class T, class R, int N>                                                                       \
     KCU_API void atomic_all_##NAME(char *place, const R (&values)[N], bool in_block)                         \
     {                                                                                                        \
-        check_access(place, sizeof(T) * N);                                                                       \
+        check_access(place, sizeof(T) * N);                                                                  \
         for (int i = 0; i < N; i++) atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]), in_block);     \
     }                                                                                                        \
     template <class T, class D, class R, int N>                                                              \
     KCU_API void atomic_each_##NAME(char *place, D *const (&to)[N], const R (&values)[N], bool in_block)     \
     {                                                                                                        \
-        check_access(place, sizeof(T) * N);                                                                       \
+        check_access(place, sizeof(T) * N);                                                                  \
         for (int i = 0; i < N; i++)                                                                          \
             put(*to[i], atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]), in_block));                \
     }
